@@ -1,0 +1,234 @@
+package guest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"powercut/guest/ledger"
+	"powercut/guest/wire"
+)
+
+// mountPoint is where the file system under test is mounted.
+const mountPoint = "/mnt"
+
+// awaitDrive waits for the drive: SCSI disks are probed in the background.
+func (a *agent) awaitDrive() error {
+	var out wire.FoundDrive
+	if !waitUntil(func() (ok bool) { out.Device, ok = findDrive(); return ok }) {
+		return &stageError{"find the drive", fmt.Errorf("no disk within %v", deviceDeadline)}
+	}
+	cache, err := os.ReadFile("/sys/block/" + filepath.Base(out.Device) + "/queue/write_cache")
+	if err != nil {
+		return &stageError{"find the drive", err}
+	}
+	out.WriteCache = strings.TrimSpace(string(cache))
+	return wire.Send(a.port, wire.AwaitDrive, out)
+}
+
+// record mounts the disk and runs a workload on it.
+func (a *agent) record(w wire.Workload) error {
+	if err := mount(w.Mount); err != nil {
+		return &stageError{"mount", err}
+	}
+	var j interface {
+		Start(uint64)
+		Publish(ledger.Record)
+	} = a.ledger
+	s := &serialLedger{port: a}
+	if w.Serial || !a.hasLedger {
+		j = s
+	}
+	begun := time.Now()
+	err := w.Plan.Run(mountPoint, j)
+	elapsed := time.Since(begun)
+	if err = errors.Join(err, s.err); err != nil {
+		return &stageError{"workload", err}
+	}
+	out := wire.Outcome{Records: s.records, Elapsed: int64(elapsed)}
+	if j != s {
+		out.Records = a.ledger.Published()
+	}
+	return wire.Send(a.port, wire.RecordDone, out)
+}
+
+// serialLedger sends records over the control channel: slower, and what is still
+// in the channel when the guest dies is lost.
+type serialLedger struct {
+	port    *agent
+	records uint64
+	err     error // the first that occurred
+}
+
+func (s *serialLedger) Start(op uint64) {
+	s.keep(wire.Send(s.port.port, wire.Begun, wire.Start{Op: op}))
+}
+
+func (s *serialLedger) Publish(r ledger.Record) {
+	s.records++
+	s.keep(wire.Send(s.port.port, wire.Ack, wire.Acked{Record: r}))
+}
+
+func (s *serialLedger) keep(err error) {
+	if s.err == nil {
+		s.err = err
+	}
+}
+
+// recover checks and mounts the disk, and sends the file's content.
+func (a *agent) recover(r wire.Recovery) error {
+	var out wire.Survivor
+	stage, err := a.readBack(r, &out)
+	if err != nil {
+		out.Stage, out.Error = stage, err.Error()
+	}
+	return wire.Send(a.port, wire.Recovered, out)
+}
+
+func (a *agent) readBack(r wire.Recovery, out *wire.Survivor) (stage string, err error) {
+	if r.Mount.Check {
+		begun := time.Now()
+		out.Fsck, err = fsck()
+		out.FsckTime = int64(time.Since(begun))
+		if err != nil {
+			return "fsck", err
+		}
+	}
+	begun := time.Now()
+	if err := mount(r.Mount); err != nil {
+		return "mount", err
+	}
+	out.MountTime = int64(time.Since(begun))
+	begun = time.Now()
+	err = a.sendFile(filepath.Join(mountPoint, r.Path), out)
+	out.ReadTime = int64(time.Since(begun))
+	if err != nil {
+		return "read", err
+	}
+	if err := unix.Unmount(mountPoint, 0); err != nil {
+		return "unmount", fmt.Errorf("unmount: %w", err)
+	}
+	return "", nil
+}
+
+func (a *agent) sendFile(path string, out *wire.Survivor) error {
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	out.Exists = true
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	out.Size = info.Size()
+	n, err := sendContent(a.port, f)
+	if err == nil && n != out.Size {
+		err = fmt.Errorf("read %s: %d bytes, its size is %d", filepath.Base(path), n, out.Size)
+	}
+	return err
+}
+
+// mount drops what the kernel has cached of the device (a forked guest may have
+// seen another disk) and mounts it.
+func mount(m wire.Mount) error {
+	dev, err := freshDrive()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(mountPoint, 0o755); err != nil {
+		return fmt.Errorf("make mount point: %w", err)
+	}
+	flags, data := mountFlags(m.Options)
+	if err := unix.Mount(dev, mountPoint, m.Type, flags, data); err != nil {
+		return fmt.Errorf("mount -t %s -o %q %s: %w", m.Type, m.Options, dev, err)
+	}
+	return nil
+}
+
+// freshDrive is the drive, with all cached blocks of it forgotten (BLKFLSBUF,
+// linux/fs.h).
+func freshDrive() (string, error) {
+	dev, ok := findDrive()
+	if !ok {
+		return "", errors.New("the guest has no disk")
+	}
+	fd, err := unix.Open(dev, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", fmt.Errorf("open %s: %w", dev, err)
+	}
+	defer unix.Close(fd)
+	if err := unix.IoctlSetInt(fd, unix.BLKFLSBUF, 0); err != nil {
+		return "", fmt.Errorf("drop cached blocks of %s: %w", dev, err)
+	}
+	return dev, nil
+}
+
+// flagOptions are the options of mount(8) that mount(2) takes as flags.
+var flagOptions = map[string]uintptr{
+	"ro": unix.MS_RDONLY, "sync": unix.MS_SYNCHRONOUS, "dirsync": unix.MS_DIRSYNC,
+	"noatime": unix.MS_NOATIME, "nodiratime": unix.MS_NODIRATIME, "relatime": unix.MS_RELATIME,
+	"strictatime": unix.MS_STRICTATIME, "lazytime": unix.MS_LAZYTIME,
+	"nodev": unix.MS_NODEV, "nosuid": unix.MS_NOSUID, "noexec": unix.MS_NOEXEC,
+	"rw": 0, "defaults": 0,
+}
+
+// mountFlags splits options as mount -o takes them into flags and the rest, which
+// is for the file system.
+func mountFlags(options string) (flags uintptr, data string) {
+	var rest []string
+	for o := range strings.SplitSeq(options, ",") {
+		if f, ok := flagOptions[o]; ok {
+			flags |= f
+		} else if o != "" {
+			rest = append(rest, o)
+		}
+	}
+	return flags, strings.Join(rest, ",")
+}
+
+// fsck runs e2fsck as at boot, but never stops to ask. Its exit codes 1 and 2
+// mean that errors were corrected (e2fsck(8)).
+func fsck() (output string, err error) {
+	dev, err := freshDrive()
+	if err != nil {
+		return "", err
+	}
+	out, err := exec.Command("/sbin/e2fsck", "-f", "-y", dev).CombinedOutput()
+	out = bytes.TrimSpace(out)
+	if n := len(out); n > 4096 {
+		out = out[n-4096:]
+	}
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode()&^3 == 0 && exit.ExitCode() > 0 {
+		err = nil
+	}
+	if err != nil {
+		err = fmt.Errorf("e2fsck -f -y: %w", err)
+	}
+	return string(out), err
+}
+
+// measure publishes ledger records of no op and answers how long they took.
+func (a *agent) measure(m wire.Measurement) error {
+	if !a.hasLedger {
+		return &stageError{"measure", errors.New("this guest has no ledger in memory")}
+	}
+	begun := time.Now()
+	for range m.Rounds {
+		a.ledger.Publish(ledger.Record{Synced: true})
+	}
+	m.Elapsed = int64(time.Since(begun))
+	return wire.Send(a.port, wire.Measure, m)
+}

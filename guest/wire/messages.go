@@ -1,0 +1,120 @@
+package wire
+
+import (
+	"powercut/guest/ledger"
+	"powercut/guest/workload"
+)
+
+// The messages. The harness asks; the guest answers. Each request is answered by
+// its own reply or by Failed.
+const (
+	// Hello comes from the guest once, when it has booted (payload Greeting).
+	Hello Type = 1 + iota
+	// Record asks for a workload on the disk (Workload). The guest answers
+	// RecordDone, if it lives that long.
+	Record
+	// RecordDone says that the workload came to its end (Outcome).
+	RecordDone
+	// Ack carries one ledger record, where there is no ledger in memory.
+	Ack
+	// Recover asks the guest to check and mount the disk and read a file (Recovery).
+	Recover
+	// Content carries a piece of the file's content, raw, in order.
+	Content
+	// Recovered ends the recovery (Survivor).
+	Recovered
+	// Echo is answered with the same payload; it measures the round trip.
+	Echo
+	// Failed says that the guest could not do what was asked (Failure).
+	Failed
+	// Begun says that the op of the given number has begun (Start), where there is
+	// no ledger in memory.
+	Begun
+	// Measure asks for the cost of a ledger record (payload Measurement both ways).
+	Measure
+	// AwaitDrive asks the guest to wait until it has found its drive; the answer
+	// has the same type (payload FoundDrive).
+	AwaitDrive
+)
+
+// Greeting tells what booted.
+type Greeting struct {
+	Release string `json:"release"` // uname -r
+	// Ledger is "memory", or "serial" where /dev/mem could not be mapped; Reason
+	// then says why.
+	Ledger string `json:"ledger"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// FoundDrive is the drive that the guest sees.
+type FoundDrive struct {
+	Device string `json:"device"` // such as /dev/sda
+	// WriteCache is what the guest's kernel takes the drive's cache to be:
+	// "write back" or "write through" (sysfs, queue/write_cache).
+	WriteCache string `json:"write_cache"`
+}
+
+// Mount says how the file system on the drive is checked and mounted.
+type Mount struct {
+	Type    string `json:"type"`
+	Options string `json:"options,omitempty"` // as for mount -o
+	// Check runs e2fsck -fy first: file systems without a journal are checked
+	// before they are mounted, as at boot.
+	Check bool `json:"check,omitempty"`
+}
+
+// Workload is what Record asks for.
+type Workload struct {
+	Mount Mount         `json:"mount"`
+	Plan  workload.Plan `json:"plan"`
+	// Serial sends the ledger over the control channel even where memory would do.
+	Serial bool `json:"serial,omitempty"`
+}
+
+// Outcome ends a workload.
+type Outcome struct {
+	Records uint64 `json:"records"` // published
+	Elapsed int64  `json:"elapsed_ns"`
+}
+
+// Recovery is what Recover asks for.
+type Recovery struct {
+	Mount Mount  `json:"mount"`
+	Path  string `json:"path"` // of the file, below the mount point
+}
+
+// Survivor ends a recovery. Stage is empty where all went well, and else names
+// what failed: fsck, mount, read or unmount.
+type Survivor struct {
+	Exists bool   `json:"exists"`
+	Size   int64  `json:"size"`
+	Stage  string `json:"stage,omitempty"`
+	Error  string `json:"error,omitempty"`
+	Fsck   string `json:"fsck,omitempty"` // e2fsck's output, at most its last 4 KiB
+	// Nanoseconds of guest time for each stage.
+	FsckTime  int64 `json:"fsck_ns,omitempty"`
+	MountTime int64 `json:"mount_ns"`
+	ReadTime  int64 `json:"read_ns"`
+}
+
+// Failure says what the guest could not do, and at which stage.
+type Failure struct {
+	Stage string `json:"stage"`
+	Error string `json:"error"`
+}
+
+// Start is the payload of Begun.
+type Start struct {
+	Op uint64 `json:"op"`
+}
+
+// Acked is the payload of Ack.
+type Acked struct {
+	Record ledger.Record `json:"record"`
+}
+
+// Measurement is what Measure asks for, Rounds ledger records, and its answer.
+type Measurement struct {
+	Rounds  int   `json:"rounds"`
+	Elapsed int64 `json:"elapsed_ns,omitempty"`
+}

@@ -1,0 +1,176 @@
+// Package workload describes what a guest does to its file system and runs it.
+//
+// The description (Plan), the content of every byte (Stamp) and the map from
+// bytes back to the ops that write them (Layout) are pure functions, shared by
+// the guest, which writes, and by the harness, which judges what survived: the
+// two cannot disagree on what an op wrote.
+package workload
+
+import (
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+)
+
+// Call is the sync call that ends each op.
+type Call string
+
+// The sync calls, named as in open(2), fsync(2) and fdatasync(2). None issues
+// no sync call at all: no op is ever acknowledged.
+const (
+	OSync     Call = "O_SYNC"
+	ODsync    Call = "O_DSYNC"
+	Fsync     Call = "fsync"
+	Fdatasync Call = "fdatasync"
+	None      Call = "none"
+)
+
+// Calls lists every Call in the order in which reports show them.
+var Calls = []Call{OSync, ODsync, Fsync, Fdatasync, None}
+
+// Kind tells how the file begins.
+type Kind string
+
+// The kinds of workload, in the words of the 2003 thread "Why is fsync so much
+// slower than O_SYNC?".
+const (
+	// Overwrite writes into a file that was created at its full size and
+	// synced before the first op.
+	Overwrite Kind = "overwrite"
+	// Append writes into a file that was created empty, so that each op grows it.
+	Append Kind = "append"
+)
+
+// The limits of a plan.
+const (
+	MaxSize  = 1 << 30 // bytes of the file
+	MaxCount = 1_000_000
+	MaxBytes = 16 << 20 // of one op
+	MaxPath  = 1024     // bytes; each element of it has at most 255, as in ext4, btrfs and XFS
+)
+
+// Plan is one workload for one sync call: op k (1 ≤ k ≤ Count) writes Bytes
+// bytes at offset ((k-1)·Stride) mod Size of the file Path and then issues
+// Call. Before op 1 the file is created (op 0): with Overwrite it holds Size
+// bytes of Stamp(Seed, off, 0), with Append it is empty; either way it and its
+// parent directory are synced by fsync before op 1 starts.
+//
+// With Append offsets do not wrap: op k writes at (k-1)·Stride, and Size is
+// either 0 or a bound that the last op must stay within.
+type Plan struct {
+	Kind   Kind   `json:"kind"`
+	Path   string `json:"path"`   // below the mount point, no leading slash
+	Size   int64  `json:"size"`   // bytes
+	Count  int    `json:"count"`  // ops
+	Bytes  int64  `json:"bytes"`  // written by each op
+	Stride int64  `json:"stride"` // from op to op, bytes
+	Call   Call   `json:"call"`
+	Seed   uint64 `json:"seed"`
+}
+
+// Extent is a byte range of a file.
+type Extent struct {
+	Offset int64 `json:"offset"`
+	Length int64 `json:"length"`
+}
+
+// End is the offset of the first byte after the extent.
+func (e Extent) End() int64 { return e.Offset + e.Length }
+
+// Op returns the extent that op k (1 ≤ k ≤ Count) writes. An op never wraps
+// around the end of the file: Validate demands that each fits.
+func (p Plan) Op(k int) Extent {
+	off := int64(k-1) * p.Stride
+	if p.Kind == Overwrite {
+		off %= p.Size
+	}
+	return Extent{Offset: off, Length: p.Bytes}
+}
+
+// SizeAfter is the file's size in bytes after ops 0..k, without a crash.
+func (p Plan) SizeAfter(k int) int64 {
+	switch {
+	case p.Kind == Overwrite:
+		return p.Size
+	case k < 1:
+		return 0
+	}
+	return p.Op(k).End() // offsets of Append only ascend
+}
+
+// Validate says what is impossible in the plan. The error begins with the JSON
+// name of the field that has to change.
+//
+// It also refuses a plan that would hide losses: see Generations.
+func (p Plan) Validate() error {
+	for _, check := range []func() error{p.validNames, p.validNumbers, p.validExtents, p.validStamps} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// validNames checks the fields that are words.
+func (p Plan) validNames() error {
+	switch {
+	case p.Kind != Overwrite && p.Kind != Append:
+		return fmt.Errorf("kind: %q is not one of overwrite, append", p.Kind)
+	case !slices.Contains(Calls, p.Call):
+		return fmt.Errorf("call: %q is not one of O_SYNC, O_DSYNC, fsync, fdatasync, none", p.Call)
+	case p.Path == "." || !fs.ValidPath(p.Path) || strings.ContainsRune(p.Path, 0):
+		return fmt.Errorf("path: %q is not a file's path below the mount point, such as data/file", p.Path)
+	case len(p.Path) > MaxPath:
+		return fmt.Errorf("path: %d bytes are more than %d", len(p.Path), MaxPath)
+	}
+	for name := range strings.SplitSeq(p.Path, "/") {
+		if len(name) > 255 {
+			return fmt.Errorf("path: an element of %d bytes is longer than 255", len(name))
+		}
+	}
+	return nil
+}
+
+// validNumbers checks each number by itself.
+func (p Plan) validNumbers() error {
+	least := map[Kind]struct{ size, stride int64 }{Overwrite: {1, 0}, Append: {0, 1}}[p.Kind]
+	for _, n := range []struct {
+		name       string
+		value      int64
+		least, top int64
+	}{
+		{"size", p.Size, least.size, MaxSize},
+		{"count", int64(p.Count), 1, MaxCount},
+		{"bytes", p.Bytes, 1, MaxBytes},
+		{"stride", p.Stride, least.stride, MaxSize},
+	} {
+		if n.value < n.least || n.value > n.top {
+			return fmt.Errorf("%s: %d is not in the range from %d to %d for %s", n.name, n.value, n.least, n.top, p.Kind)
+		}
+	}
+	return nil
+}
+
+// validExtents checks that each op stays within the file.
+func (p Plan) validExtents() error {
+	if p.Kind == Append {
+		end, limit, name := p.SizeAfter(p.Count), int64(MaxSize), "count"
+		if p.Size > 0 {
+			limit, name = p.Size, "size"
+		}
+		if end > limit {
+			return fmt.Errorf("%s: %d ops of stride %d and %d bytes end at %d, beyond %d",
+				name, p.Count, p.Stride, p.Bytes, end, limit)
+		}
+		return nil
+	}
+	if p.Bytes > p.Size {
+		return fmt.Errorf("bytes: %d do not fit in a file of %d", p.Bytes, p.Size)
+	}
+	if k := p.Layout().firstBeyond(p.Size - p.Bytes); k > 0 && k <= p.Count {
+		return fmt.Errorf("bytes: %d do not fit between offset %d, where op %d writes, and the file's end at %d; choose a size that is a multiple of the stride, and no more bytes than the stride",
+			p.Bytes, p.Op(k).Offset, k, p.Size)
+	}
+	return nil
+}

@@ -1,0 +1,158 @@
+package workload
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"powercut/guest/ledger"
+)
+
+// Journal is where Run says what it does: the ledger in memory, or a channel to
+// the harness. Start comes before the op's first system call, Publish after its
+// last.
+type Journal interface {
+	Start(op uint64)
+	Publish(r ledger.Record)
+}
+
+// Run carries out the plan in the file system mounted at dir. An op that fails is
+// a result, kept in its record; an error is returned only where the plan could
+// not be begun. Times in the records are nanoseconds since Run was called.
+func (p Plan) Run(dir string, j Journal) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // no collection inside an op
+	r := runner{plan: p, path: filepath.Join(dir, p.Path), dir: dir, journal: j, epoch: time.Now()}
+	if err := r.create(); err != nil {
+		return err
+	}
+	return r.ops()
+}
+
+type runner struct {
+	plan    Plan
+	path    string
+	dir     string
+	journal Journal
+	epoch   time.Time
+}
+
+// now is CLOCK_MONOTONIC, in nanoseconds since the epoch.
+func (r *runner) now() int64 { return int64(time.Since(r.epoch)) }
+
+// create is op 0: the file, its first content, and the fsync of it and of its
+// parent directory.
+func (r *runner) create() error {
+	rec := ledger.Record{Start: r.now()}
+	r.journal.Start(0)
+	f, err := os.OpenFile(r.path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("create workload file: %w", err)
+	}
+	defer f.Close()
+	if r.plan.Kind == Overwrite {
+		if err := r.fillFile(f); err != nil {
+			return fmt.Errorf("write workload file: %w", err)
+		}
+	}
+	rec.Sync = r.now()
+	err = errors.Join(f.Sync(), syncDir(r.dir))
+	rec.End = r.now()
+	if err != nil {
+		return fmt.Errorf("sync workload file: %w", err)
+	}
+	rec.Synced = true
+	r.journal.Publish(rec)
+	return nil
+}
+
+// fillFile writes the content from before op 1.
+func (r *runner) fillFile(f *os.File) error {
+	buf := make([]byte, min(r.plan.Size, 1<<20))
+	for off := int64(0); off < r.plan.Size; off += int64(len(buf)) {
+		buf = buf[:min(int64(len(buf)), r.plan.Size-off)]
+		Fill(buf, r.plan.Seed, off, 0)
+		if _, err := f.WriteAt(buf, off); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func syncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+// ops runs op 1 to op Count.
+func (r *runner) ops() error {
+	fd, err := unix.Open(r.path, unix.O_WRONLY|unix.O_CLOEXEC|openFlag(r.plan.Call), 0)
+	if err != nil {
+		return fmt.Errorf("open workload file: %w", err)
+	}
+	defer unix.Close(fd)
+	sync := syncCall(r.plan.Call)
+	buf := make([]byte, r.plan.Bytes)
+	for k := 1; k <= r.plan.Count; k++ {
+		at := r.plan.Op(k)
+		Fill(buf, r.plan.Seed, at.Offset, k)
+		r.op(uint64(k), fd, buf, at.Offset, sync)
+	}
+	return nil
+}
+
+// op is one write and its sync call.
+func (r *runner) op(k uint64, fd int, buf []byte, off int64, sync func(int) error) {
+	rec := ledger.Record{Op: k}
+	r.journal.Start(k)
+	rec.Start = r.now()
+	rec.Sync = rec.Start
+	n, err := unix.Pwrite(fd, buf, off)
+	if err == nil && n < len(buf) {
+		err = unix.ENOSPC // the only reason for a short write to a regular file that a retry would name
+	}
+	if err == nil && sync != nil {
+		rec.Sync = r.now()
+		err = sync(fd)
+	}
+	rec.End = r.now()
+	var errno unix.Errno
+	errors.As(err, &errno)
+	rec.Errno = int32(errno)
+	rec.Synced = err == nil && r.plan.Call != None
+	r.journal.Publish(rec)
+}
+
+// openFlag is the flag of open(2) that makes each write a sync call.
+func openFlag(c Call) int {
+	switch c {
+	case OSync:
+		return unix.O_SYNC
+	case ODsync:
+		return unix.O_DSYNC
+	}
+	return 0
+}
+
+// syncCall is the call that follows each write; nil where the write is the sync
+// call itself, or where there is none.
+func syncCall(c Call) func(fd int) error {
+	switch c {
+	case Fsync:
+		return unix.Fsync
+	case Fdatasync:
+		return unix.Fdatasync
+	}
+	return nil
+}

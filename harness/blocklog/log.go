@@ -1,0 +1,321 @@
+package blocklog
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"golang.org/x/sys/unix"
+)
+
+// On disk, little endian, a log is a header of 64 bytes (magic, version u32,
+// zero u32, size of the drive i64, zeros, check u64) and then its events, each
+// of 96 bytes, a write's Arrive event followed by its payload, padded to 8:
+//
+//	0 kind u8, op u8, flags u8 (1 FUA, 2 no effect), zero u8, errno i32
+//	8 request u64, 16 offset i64, 24 length i64, 32 time i64 (ns)
+//	40 started u64, 48 acked u64, 56 place of the payload in the file i64
+//	64 zeros, 80 XXH64 of the payload, 88 XXH64 of bytes 0 to 87
+const (
+	fileMagic  = "PWRCUTLG"
+	version    = 1
+	headerSize = 64
+	eventSize  = 96
+	// MaxPayload bounds the payload of one write, in bytes (the NBD server's limit).
+	MaxPayload = 32 << 20
+
+	flagFUA      = 1
+	flagNoEffect = 2
+)
+
+// Writer appends events to a log file. Its methods are for one goroutine at a
+// time: the drive calls them under its lock.
+type Writer struct {
+	file   *os.File
+	at     int64 // where the next event goes
+	begun  time.Time
+	events int
+	buf    [eventSize]byte
+	pad    [8]byte
+}
+
+// Create begins a log for a drive of that many bytes.
+func Create(path string, size int64) (*Writer, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("create block log: %w", err)
+	}
+	h := make([]byte, headerSize)
+	copy(h, fileMagic)
+	binary.LittleEndian.PutUint32(h[8:], version)
+	binary.LittleEndian.PutUint64(h[16:], uint64(size))
+	binary.LittleEndian.PutUint64(h[56:], xxhash.Sum64(h[:56]))
+	if _, err := f.Write(h); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("create block log: %w", err)
+	}
+	return &Writer{file: f, at: headerSize, begun: time.Now()}, nil
+}
+
+// Now is the time since the log was begun.
+func (w *Writer) Now() time.Duration { return time.Since(w.begun) }
+
+// Events is the number of events so far: the position of the next one.
+func (w *Writer) Events() int { return w.events }
+
+// Append adds an event and, for a write's Arrive, its payload; it sets e.DataAt.
+// When it returns the event is with the kernel: it outlives this process.
+func (w *Writer) Append(e *Event, payload []byte) error {
+	e.DataAt = 0
+	var sum uint64
+	if len(payload) > 0 {
+		e.DataAt = w.at + eventSize
+		sum = xxhash.Sum64(payload)
+	}
+	encode(w.buf[:], e, sum)
+	pad := padding(len(payload))
+	parts := [][]byte{w.buf[:], payload, w.pad[:pad]}
+	want := eventSize + len(payload) + pad
+	n, err := unix.Pwritev(int(w.file.Fd()), parts, w.at)
+	if err == nil && n != want {
+		err = fmt.Errorf("%d of %d bytes were written: %w", n, want, unix.ENOSPC)
+	}
+	if err != nil {
+		return fmt.Errorf("append to block log: %w", err)
+	}
+	w.at += int64(want)
+	w.events++
+	return nil
+}
+
+// ReadAt reads back from the log file: payloads lie at Event.DataAt.
+func (w *Writer) ReadAt(p []byte, off int64) (int, error) { return w.file.ReadAt(p, off) }
+
+// Close closes the file.
+func (w *Writer) Close() error { return w.file.Close() }
+
+func padding(n int) int { return -n & 7 }
+
+func encode(b []byte, e *Event, sum uint64) {
+	le := binary.LittleEndian
+	b[0], b[1], b[2], b[3] = byte(e.Kind), byte(e.Op), 0, 0
+	if e.FUA {
+		b[2] |= flagFUA
+	}
+	if e.NoEffect {
+		b[2] |= flagNoEffect
+	}
+	le.PutUint32(b[4:], uint32(e.Errno))
+	le.PutUint64(b[8:], e.Request)
+	le.PutUint64(b[16:], uint64(e.Offset))
+	le.PutUint64(b[24:], uint64(e.Length))
+	le.PutUint64(b[32:], uint64(e.Time))
+	le.PutUint64(b[40:], e.Started)
+	le.PutUint64(b[48:], e.Acked)
+	le.PutUint64(b[56:], uint64(e.DataAt))
+	clear(b[64:80])
+	le.PutUint64(b[80:], sum)
+	le.PutUint64(b[88:], xxhash.Sum64(b[:88]))
+}
+
+// ErrDamaged is wrapped by the errors of Load that are about the file's content.
+var ErrDamaged = errors.New("block log is damaged")
+
+// Log is a log that was read from a file. Payloads stay in the file.
+type Log struct {
+	Size   int64 // of the drive, in bytes
+	Events []Event
+	// Truncated tells that the file ends inside an event, as it does where the
+	// harness died while it wrote.
+	Truncated bool
+	data      io.ReaderAt
+	close     io.Closer
+}
+
+// ReadAt reads from the log file: payloads lie at Event.DataAt.
+func (l *Log) ReadAt(p []byte, off int64) (int, error) { return l.data.ReadAt(p, off) }
+
+// Payload reads the payload of a write's Arrive event.
+func (l *Log) Payload(e Event) ([]byte, error) {
+	b := make([]byte, e.Length)
+	if _, err := l.data.ReadAt(b, e.DataAt); err != nil {
+		return nil, fmt.Errorf("read payload of request %d: %w", e.Request, err)
+	}
+	return b, nil
+}
+
+// Close closes the file.
+func (l *Log) Close() error {
+	if l.close == nil {
+		return nil
+	}
+	return l.close.Close()
+}
+
+// Open reads the log file at path and checks every event and payload.
+func Open(path string) (*Log, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open block log: %w", err)
+	}
+	info, err := f.Stat()
+	if err == nil {
+		var l *Log
+		if l, err = Load(f, info.Size()); err == nil {
+			l.close = f
+			return l, nil
+		}
+	}
+	f.Close()
+	return nil, fmt.Errorf("open block log %s: %w", path, err)
+}
+
+// Load reads a log of that many bytes.
+func Load(r io.ReaderAt, bytes int64) (*Log, error) {
+	h := make([]byte, headerSize)
+	if _, err := r.ReadAt(h, 0); err != nil {
+		return nil, fmt.Errorf("read header: %w: %w", err, ErrDamaged)
+	}
+	le := binary.LittleEndian
+	if string(h[:8]) != fileMagic || le.Uint64(h[56:]) != xxhash.Sum64(h[:56]) {
+		return nil, fmt.Errorf("read header: not a block log: %w", ErrDamaged)
+	}
+	if v := le.Uint32(h[8:]); v != version {
+		return nil, fmt.Errorf("read header: version %d, this powercut reads %d: %w", v, version, ErrDamaged)
+	}
+	l := &Log{Size: int64(le.Uint64(h[16:])), data: r}
+	if l.Size < 0 {
+		return nil, fmt.Errorf("read header: drive of %d bytes: %w", l.Size, ErrDamaged)
+	}
+	return l, l.readEvents(bytes)
+}
+
+func (l *Log) readEvents(bytes int64) error {
+	r := &eventReader{data: l.data, size: l.Size, payload: make([]byte, 0, 64<<10), open: map[uint64]Event{}}
+	for at := int64(headerSize); at < bytes; {
+		e, next, err := r.read(at, bytes)
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			l.Truncated = true
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read event %d: %w: %w", len(l.Events), err, ErrDamaged)
+		}
+		l.Events = append(l.Events, e)
+		at = next
+	}
+	return nil
+}
+
+// eventReader checks events as it reads them.
+type eventReader struct {
+	data    io.ReaderAt
+	size    int64            // of the drive
+	payload []byte           // buffer
+	open    map[uint64]Event // arrived and not replied
+	last    uint64           // request that arrived last
+	time    time.Duration
+	acked   uint64
+}
+
+// read returns the event at that place and the place of the next one. An event
+// that the file does not hold to its end gives io.ErrUnexpectedEOF.
+func (r *eventReader) read(at, bytes int64) (Event, int64, error) {
+	if bytes-at < eventSize {
+		return Event{}, 0, io.ErrUnexpectedEOF
+	}
+	var b [eventSize]byte
+	if _, err := r.data.ReadAt(b[:], at); err != nil {
+		return Event{}, 0, err
+	}
+	e, sum, err := decode(b[:])
+	if err != nil {
+		return Event{}, 0, err
+	}
+	if err := r.check(e); err != nil {
+		return Event{}, 0, err
+	}
+	next := at + eventSize
+	if e.Kind == Arrive && e.Op == Write {
+		if e.DataAt != next {
+			return Event{}, 0, fmt.Errorf("payload is said to be at %d, and is at %d", e.DataAt, next)
+		}
+		next += e.Length + int64(padding(int(e.Length)))
+		if next > bytes {
+			return Event{}, 0, io.ErrUnexpectedEOF
+		}
+		if err := r.checkPayload(e, sum); err != nil {
+			return Event{}, 0, err
+		}
+	}
+	r.note(e)
+	return e, next, nil
+}
+
+func (r *eventReader) checkPayload(e Event, sum uint64) error {
+	if int64(cap(r.payload)) < e.Length {
+		r.payload = make([]byte, e.Length)
+	}
+	p := r.payload[:e.Length]
+	if _, err := r.data.ReadAt(p, e.DataAt); err != nil {
+		return err
+	}
+	if xxhash.Sum64(p) != sum {
+		return errors.New("check sum of the payload does not match")
+	}
+	return nil
+}
+
+// check holds an event against those before it.
+func (r *eventReader) check(e Event) error {
+	arrived, open := r.open[e.Request]
+	switch {
+	case e.Kind != Arrive && e.Kind != Reply:
+		return fmt.Errorf("kind %d is unknown", e.Kind)
+	case e.Op < Read || e.Op > Zeroes:
+		return fmt.Errorf("request kind %d is unknown", e.Op)
+	case e.Offset < 0 || e.Length < 0 || e.Offset > r.size || e.Length > r.size-e.Offset:
+		return fmt.Errorf("extent %d+%d lies outside the drive of %d bytes", e.Offset, e.Length, r.size)
+	case e.Op == Write && (e.Length == 0 || e.Length > MaxPayload):
+		return fmt.Errorf("write of %d bytes", e.Length)
+	case e.Kind == Arrive && e.Request != r.last+1:
+		return fmt.Errorf("request %d arrives after request %d", e.Request, r.last)
+	case e.Kind == Reply && !open:
+		return fmt.Errorf("reply to request %d, which is not open", e.Request)
+	case e.Kind == Reply && (arrived.Op != e.Op || arrived.Offset != e.Offset || arrived.Length != e.Length || arrived.FUA != e.FUA):
+		return fmt.Errorf("reply to request %d does not match it", e.Request)
+	case e.Time < r.time:
+		return fmt.Errorf("time runs backwards, from %v to %v", r.time, e.Time)
+	case e.Acked < r.acked:
+		return fmt.Errorf("ledger runs backwards, from %d to %d", r.acked, e.Acked)
+	}
+	return nil
+}
+
+func (r *eventReader) note(e Event) {
+	r.time, r.acked = e.Time, e.Acked
+	if e.Kind == Arrive {
+		r.last = e.Request
+		r.open[e.Request] = e
+	} else {
+		delete(r.open, e.Request)
+	}
+}
+
+func decode(b []byte) (e Event, sum uint64, err error) {
+	le := binary.LittleEndian
+	if le.Uint64(b[88:]) != xxhash.Sum64(b[:88]) {
+		return Event{}, 0, errors.New("check sum does not match")
+	}
+	return Event{
+		Kind: Kind(b[0]), Op: Op(b[1]), FUA: b[2]&flagFUA != 0, NoEffect: b[2]&flagNoEffect != 0,
+		Errno: int32(le.Uint32(b[4:])), Request: le.Uint64(b[8:]),
+		Offset: int64(le.Uint64(b[16:])), Length: int64(le.Uint64(b[24:])),
+		Time:    time.Duration(le.Uint64(b[32:])),
+		Started: le.Uint64(b[40:]), Acked: le.Uint64(b[48:]), DataAt: int64(le.Uint64(b[56:])),
+	}, le.Uint64(b[80:]), nil
+}

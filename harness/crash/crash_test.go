@@ -1,0 +1,199 @@
+package crash
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"powercut/harness/blocklog"
+	"powercut/harness/disk"
+)
+
+const size = 8 * disk.SectorSize
+
+type fataler interface {
+	Helper()
+	Fatal(...any)
+}
+
+// record runs steps on a drive's log. Each step is a request; "w3" writes its
+// number to sector 3, "W3" does so with FUA, "f" flushes, "F" flushes without
+// effect. A "-" after it leaves the request without a reply, ever; ">" leaves it
+// open until "<" answers the oldest open one.
+func record(t fataler, dir string, steps ...string) *blocklog.Log {
+	t.Helper()
+	path := filepath.Join(dir, "log")
+	w, err := blocklog.Create(path, size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var open []blocklog.Event
+	reply := func(e blocklog.Event) {
+		e.Kind, e.Time = blocklog.Reply, w.Now()
+		if err := w.Append(&e, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := byte(0)
+	for _, s := range steps {
+		if s == "<" {
+			reply(open[0])
+			open = open[1:]
+			continue
+		}
+		n++
+		e := blocklog.Event{Kind: blocklog.Arrive, Request: uint64(n), Op: blocklog.Flush, Time: w.Now()}
+		var payload []byte
+		if s[0] == 'w' || s[0] == 'W' {
+			e.Op, e.Offset, e.Length, e.FUA = blocklog.Write, int64(s[1]-'0')*disk.SectorSize, disk.SectorSize, s[0] == 'W'
+			payload = bytes.Repeat([]byte{n}, disk.SectorSize)
+		}
+		e.NoEffect = s[0] == 'F'
+		if err := w.Append(&e, payload); err != nil {
+			t.Fatal(err)
+		}
+		switch s[len(s)-1] {
+		case '-':
+		case '>':
+			open = append(open, e)
+		default:
+			reply(e)
+		}
+	}
+	w.Close()
+	l, err := blocklog.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// content is the first byte of each sector.
+func content(t fataler, s *State) string {
+	t.Helper()
+	b := make([]byte, size)
+	if _, err := s.Media.ReadAt(b, 0); err != nil {
+		t.Fatal(err)
+	}
+	out := make([]byte, 0, 8)
+	for i := 0; i < size; i += disk.SectorSize {
+		c := b[i]
+		if !bytes.Equal(b[i:i+disk.SectorSize], bytes.Repeat([]byte{c}, disk.SectorSize)) {
+			t.Fatal("a sector is torn")
+		}
+		out = append(out, '0'+c)
+	}
+	return string(out)
+}
+
+var base = bytes.NewReader(make([]byte, size))
+
+func TestBuild(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		steps    []string
+		lose     string
+		keep     string
+		volatile int
+	}{
+		{"nothing", nil, "00000000", "00000000", 0},
+		{"a write is volatile", []string{"w0"}, "00000000", "10000000", 1},
+		{"a flush makes it durable", []string{"w0", "f"}, "10000000", "10000000", 0},
+		{"a flush is for what came before", []string{"w0", "f", "w1"}, "10000000", "13000000", 1},
+		{"FUA is for its own write", []string{"w0", "W1"}, "02000000", "12000000", 1},
+		{"an ignored flush", []string{"w0", "F"}, "00000000", "10000000", 1},
+		{"an effective flush after an ignored one", []string{"w0", "F", "f"}, "10000000", "10000000", 0},
+		{"a write without a reply", []string{"w0-", "f"}, "00000000", "10000000", 1},
+		{"a flush without a reply", []string{"w0", "f-"}, "00000000", "10000000", 1},
+		{"a flush that came before the write's reply", []string{"w0>", "f>", "<", "<"}, "00000000", "10000000", 1},
+		{"a flush that came after it", []string{"w0>", "<", "f>", "<"}, "10000000", "10000000", 0},
+		{"a FUA write without a reply", []string{"W0-"}, "00000000", "10000000", 1},
+		{"the newest of one sector", []string{"w0", "w0", "f"}, "20000000", "20000000", 0},
+		{"an older durable version", []string{"w0", "f", "w0"}, "10000000", "30000000", 1},
+		{"a FUA write over a cached one", []string{"w0", "W0"}, "20000000", "20000000", 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := record(t, t.TempDir(), c.steps...)
+			defer l.Close()
+			for p, want := range map[Policy]string{Lose: c.lose, Keep: c.keep} {
+				s, err := Build(base, l, len(l.Events), p, 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := content(t, s); got != want || s.Volatile != c.volatile {
+					t.Errorf("%s: content %s, %d volatile; want %s, %d", p, got, s.Volatile, want, c.volatile)
+				}
+			}
+		})
+	}
+}
+
+// TestEveryCut: a state is a function of the events before the cut alone, durable
+// sectors never go away, and a random state lies between lose and keep.
+func TestEveryCut(t *testing.T) {
+	steps := rapid.SliceOfN(rapid.SampledFrom([]string{"w0", "w1", "w2", "w0>", "w1>", "W0", "W2>", "f", "f>", "F"}), 1, 30)
+	rapid.Check(t, func(t *rapid.T) {
+		dir, err := os.MkdirTemp("", "crash")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.RemoveAll(dir)
+		l := record(t, dir, steps.Draw(t, "steps")...)
+		defer l.Close()
+		seed := rapid.Uint64().Draw(t, "seed")
+		for cut := range len(l.Events) + 1 {
+			states := map[Policy]string{}
+			for _, p := range []Policy{Lose, Keep, Random} {
+				s, err := Build(base, l, cut, p, seed)
+				if err != nil {
+					t.Fatal(err)
+				}
+				again, err := Build(base, l, cut, p, seed)
+				if err != nil {
+					t.Fatal(err)
+				}
+				states[p] = content(t, s)
+				if got := content(t, again); got != states[p] {
+					t.Fatalf("cut %d, %s: one seed gives %s and %s", cut, p, states[p], got)
+				}
+			}
+			for i := range states[Random] {
+				if r := states[Random][i]; r < states[Lose][i] || r > states[Keep][i] {
+					t.Fatalf("cut %d: sector %d is %c, between %c and %c", cut, i, r, states[Lose][i], states[Keep][i])
+				}
+			}
+		}
+	})
+}
+
+// TestRandomReachesBoth: over seeds a volatile write is now lost, now kept.
+func TestRandomReachesBoth(t *testing.T) {
+	l := record(t, t.TempDir(), "w0", "w1")
+	defer l.Close()
+	seen := map[string]bool{}
+	for seed := range uint64(200) {
+		s, err := Build(base, l, len(l.Events), Random, seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen[content(t, s)] = true
+	}
+	for _, want := range []string{"00000000", "10000000", "02000000", "12000000"} {
+		if !seen[want] {
+			t.Errorf("no seed of 200 gives the state %s", want)
+		}
+	}
+}
+
+func TestBadCut(t *testing.T) {
+	l := record(t, t.TempDir(), "w0")
+	defer l.Close()
+	for _, cut := range []int{-1, 3} {
+		if _, err := Build(base, l, cut, Lose, 0); err == nil {
+			t.Errorf("a cut at %d of 2 events was taken", cut)
+		}
+	}
+}

@@ -1,0 +1,195 @@
+package machine
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"powercut/guest/ledger"
+	"powercut/guest/wire"
+	"powercut/harness/disk"
+	"powercut/harness/nbd"
+	"powercut/harness/qemu"
+)
+
+// Files of a guest in its folder.
+const (
+	ConsoleFile = "console.txt"
+	socketFile  = "nbd.sock"
+)
+
+// connectDeadline bounds the wait for QEMU to connect to the drive.
+const connectDeadline = 30 * time.Second
+
+// Guest is a virtual machine with its drive and its agent.
+type Guest struct {
+	vm     *qemu.VM
+	drive  *disk.Drive
+	in     *bufio.Reader // of the control channel
+	served chan error    // how the drive's connection ended; one value
+	cancel context.CancelFunc
+}
+
+// start serves the drive in the folder of cfg and starts the machine.
+func (m *Machine) start(ctx context.Context, cfg qemu.Config, d *disk.Drive) (*Guest, error) {
+	path := filepath.Join(cfg.Dir, socketFile)
+	l, err := nbd.Listen(path)
+	if err != nil {
+		return nil, fmt.Errorf("serve drive: %w", err)
+	}
+	serving, cancel := context.WithCancel(context.Background())
+	g := &Guest{drive: d, served: make(chan error, 1), cancel: cancel}
+	go func() { g.served <- serveOne(serving, l, d) }()
+	cfg.ConsolePath = ConsoleFile
+	cfg.Disk = &qemu.Disk{Socket: socketFile, Bus: m.Spec.Bus, WriteCache: m.Spec.WriteCache}
+	g.vm, err = qemu.Start(ctx, cfg)
+	os.Remove(path) // QEMU is connected, or never will be
+	if err != nil {
+		cancel()
+		l.Close()
+		<-g.served
+		d.Close()
+		return nil, err
+	}
+	g.in = bufio.NewReaderSize(g.vm.Control(), 256<<10)
+	return g, nil
+}
+
+// serveOne serves the drive to the first client that connects.
+func serveOne(ctx context.Context, l net.Listener, d *disk.Drive) error {
+	stop := context.AfterFunc(ctx, func() { l.Close() })
+	defer stop()
+	late := time.AfterFunc(connectDeadline, func() { l.Close() })
+	conn, err := l.Accept()
+	late.Stop()
+	l.Close()
+	if err != nil {
+		return fmt.Errorf("serve drive: QEMU did not connect: %w", err)
+	}
+	return nbd.Serve(ctx, conn, d.Export(), d)
+}
+
+// awaitGreeting waits for the agent's first message.
+func awaitGreeting(ctx context.Context, vm *qemu.VM) (wire.Greeting, error) {
+	var hello wire.Greeting
+	stop := deadline(ctx, vm.Control())
+	defer stop()
+	f, err := wire.Read(vm.Control())
+	if err != nil {
+		return hello, fmt.Errorf("wait for the guest: %w", err)
+	}
+	if f.Type != wire.Hello {
+		return hello, fmt.Errorf("wait for the guest: its first message is of type %d", f.Type)
+	}
+	return hello, f.Decode(&hello)
+}
+
+// deadline makes reads and writes of conn fail once ctx ends. The returned
+// function takes that back.
+func deadline(ctx context.Context, conn net.Conn) func() {
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	return func() {
+		if stop() {
+			_ = conn.SetDeadline(time.Time{})
+		}
+	}
+}
+
+// RequestError is the guest's word that it could not do what it was asked.
+type RequestError struct{ wire.Failure }
+
+func (e *RequestError) Error() string {
+	return fmt.Sprintf("the guest failed to %s: %s", e.Stage, e.Failure.Error)
+}
+
+// Ask sends a request and calls each for every answer until it returns true or an
+// error. A Failed answer is a *RequestError; an error of the channel is told with
+// the state of the machine and the end of its console.
+func (g *Guest) Ask(ctx context.Context, t wire.Type, request any, each func(wire.Frame) (done bool, err error)) error {
+	stop := deadline(ctx, g.vm.Control())
+	defer stop()
+	if err := wire.Send(g.vm.Control(), t, request); err != nil {
+		return g.vm.Failure("ask the guest", errors.Join(ctx.Err(), err))
+	}
+	for {
+		f, err := wire.Read(g.in)
+		if err != nil {
+			return g.vm.Failure("wait for the guest's answer", errors.Join(ctx.Err(), err))
+		}
+		if f.Type == wire.Failed {
+			e := &RequestError{}
+			if err := f.Decode(&e.Failure); err != nil {
+				return err
+			}
+			return e
+		}
+		done, err := each(f)
+		if done || err != nil {
+			return err
+		}
+	}
+}
+
+// ask sends a request that is answered with one frame of the same type.
+func (g *Guest) ask(ctx context.Context, t wire.Type, request, answer any) error {
+	return g.Ask(ctx, t, request, func(f wire.Frame) (bool, error) {
+		if f.Type != t {
+			return false, fmt.Errorf("ask the guest: answer of type %d to a request of type %d", f.Type, t)
+		}
+		return true, f.Decode(answer)
+	})
+}
+
+// Echo measures a round trip over the control channel.
+func (g *Guest) Echo(ctx context.Context) (time.Duration, error) {
+	begun := time.Now()
+	var answer string
+	err := g.ask(ctx, wire.Echo, "echo", &answer)
+	return time.Since(begun), err
+}
+
+// Ledger is the guest's ledger in memory. It outlives the guest until Close.
+func (g *Guest) Ledger() (ledger.Region, error) {
+	mem := g.vm.Memory()
+	if len(mem) < ledger.Base+ledger.Size {
+		return ledger.Region{}, fmt.Errorf("map ledger: the guest has %d bytes of memory, the ledger ends at %d", len(mem), ledger.Base+ledger.Size)
+	}
+	return ledger.Map(mem[ledger.Base : ledger.Base+ledger.Size])
+}
+
+// Drive is the guest's drive.
+func (g *Guest) Drive() *disk.Drive { return g.drive }
+
+// Done is closed when the guest is dead.
+func (g *Guest) Done() <-chan struct{} { return g.vm.Done() }
+
+// Failure tells of err with the state of the machine and the end of its console.
+func (g *Guest) Failure(op string, err error) error { return g.vm.Failure(op, err) }
+
+// ConsolePath is the file that holds the guest's console.
+func (g *Guest) ConsolePath() string { return g.vm.ConsolePath() }
+
+// Command is QEMU's command line.
+func (g *Guest) Command() []string { return g.vm.Command() }
+
+// Kill cuts the guest's power. When it returns the guest is dead, its drive at
+// rest, and neither ledger nor log change any more.
+func (g *Guest) Kill() error {
+	err := g.vm.Kill()
+	g.drive.Close()
+	return err
+}
+
+// Close kills the guest and frees everything that belongs to it, but for the log
+// of its drive.
+func (g *Guest) Close() error {
+	err := g.Kill()
+	g.cancel()
+	<-g.served
+	return errors.Join(err, g.vm.Close())
+}

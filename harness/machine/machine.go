@@ -1,0 +1,320 @@
+// Package machine joins what a guest needs (kernel, initramfs, accelerator,
+// template, drive, control channel) into guests that are ready for work.
+//
+// Prepare does all that is costly, once, and keeps it in the user's cache. Fork
+// then gives a booted guest with a drive of its own in a fraction of a second.
+package machine
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"powercut/guest/ledger"
+	"powercut/guest/wire"
+	"powercut/harness/blocklog"
+	"powercut/harness/disk"
+	"powercut/harness/qemu"
+	"powercut/images"
+	"powercut/images/cache"
+)
+
+// BootDeadline bounds a cold boot, from the start of QEMU to the agent's greeting.
+const BootDeadline = 2 * time.Minute
+
+// Spec says which machine is wanted. Two equal specs share a template.
+type Spec struct {
+	Kernel     images.Kernel
+	Binary     string // this program, to be the guest's PID 1
+	QEMU       string // empty: qemu.DefaultBinary
+	Memory     int64  // bytes
+	DriveSize  int64  // bytes
+	Bus        qemu.Bus
+	WriteCache bool     // whether the drive tells the guest of a write cache
+	Modules    []string // beyond those that every guest needs, such as ext4
+	Fsck       bool     // the guest needs e2fsck
+}
+
+// Machine is a spec with all that is needed to start guests of it.
+type Machine struct {
+	Spec     Spec
+	Choice   qemu.Choice // accelerator
+	Version  string      // of QEMU
+	Greeting wire.Greeting
+	Drive    wire.FoundDrive
+
+	cache     *cache.Cache
+	initramfs string
+	key       string // of the template
+}
+
+// Stages is told what is being prepared, in a few words, as it begins.
+type Stages func(text string)
+
+// Prepare makes what the spec's guests need: an initramfs, an accelerator that
+// was seen to work, and a template of a booted guest.
+func Prepare(ctx context.Context, s Spec, stages Stages) (*Machine, error) {
+	c, err := cache.Default()
+	if err != nil {
+		return nil, err
+	}
+	m := &Machine{Spec: s, cache: c}
+	if m.Version, err = qemu.Version(ctx, s.QEMU); err != nil {
+		return nil, err
+	}
+	if m.initramfs, err = m.makeInitramfs(ctx); err != nil {
+		return nil, err
+	}
+	if m.Choice, err = m.probe(ctx, stages); err != nil {
+		return nil, err
+	}
+	m.key = m.templateKey()
+	if _, ok := c.Lookup(templateKind, m.key); !ok {
+		stages("booting a guest, once")
+	}
+	return m, m.openTemplate(ctx)
+}
+
+// baseModules are what every guest needs: the drive and the control channel.
+func (s Spec) modules() []string {
+	bus := map[qemu.Bus]string{qemu.IDE: "ata_piix"}[s.Bus]
+	return append([]string{"virtio_pci", "virtio_console", bus, "sd_mod"}, s.Modules...)
+}
+
+// features are what the kernel must have, by the names of its options.
+func (s Spec) features() []images.Feature {
+	var out []images.Feature
+	for _, m := range s.modules() {
+		out = append(out, images.FeatureOf(m))
+	}
+	return out
+}
+
+// makeInitramfs returns the path of the spec's initramfs.
+func (m *Machine) makeInitramfs(ctx context.Context) (string, error) {
+	if gap := m.Spec.Kernel.Missing(m.Spec.features()...); len(gap) > 0 {
+		return "", fmt.Errorf("prepare guest: kernel %s has no %s, neither built in nor as a module", m.Spec.Kernel.Release, gap[0])
+	}
+	modules, err := m.Spec.Kernel.Closure(m.Spec.modules()...)
+	if err != nil {
+		return "", fmt.Errorf("prepare guest: %w", err)
+	}
+	var extra []images.File
+	if m.Spec.Fsck {
+		path, err := images.Fsck(ctx)
+		if err != nil {
+			return "", err
+		}
+		extra = append(extra, images.File{Name: images.FsckPath, Path: path})
+	}
+	key, err := contentKey(m.Spec, modules)
+	if err != nil {
+		return "", err
+	}
+	dir, err := m.cache.Entry(ctx, "initramfs", key, func(_ context.Context, dir string) error {
+		f, err := os.Create(filepath.Join(dir, "initramfs"))
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := images.WriteInitramfs(f, m.Spec.Kernel, modules, m.Spec.Binary, extra...); err != nil {
+			return err
+		}
+		return f.Close()
+	})
+	if err != nil {
+		return "", fmt.Errorf("prepare guest: %w", err)
+	}
+	return filepath.Join(dir, "initramfs"), m.prune(ctx, "initramfs", key)
+}
+
+// contentKey names the content of an initramfs.
+func contentKey(s Spec, modules []string) (string, error) {
+	h := xxhash.New()
+	for _, path := range append([]string{s.Binary}, modules...) {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return "", fmt.Errorf("prepare guest: %w", err)
+		}
+		fmt.Fprintf(h, "%s %d\n", filepath.Base(path), len(b))
+		h.Write(b)
+	}
+	return fmt.Sprintf("%s fsck=%v %s", s.Kernel.ID, s.Fsck, hex.EncodeToString(h.Sum(nil))), nil
+}
+
+// config is the part of a virtual machine's configuration that boots, forks and
+// probes have in common.
+func (m *Machine) config(dir string) qemu.Config {
+	return m.Choice.Apply(qemu.Config{
+		Binary: m.Spec.QEMU, Memory: m.Spec.Memory, Dir: dir,
+		Kernel: m.Spec.Kernel.Vmlinux, Initramfs: m.initramfs,
+		Reserve: qemu.Reserve{Base: ledger.Base, Size: ledger.Size},
+	})
+}
+
+// probe chooses the accelerator by booting this very guest.
+func (m *Machine) probe(ctx context.Context, stages Stages) (qemu.Choice, error) {
+	memo := filepath.Join(m.cache.Root, "accelerator.json")
+	if _, err := os.Stat(memo); err != nil {
+		stages("trying KVM, once")
+	}
+	dir, err := os.MkdirTemp(m.cache.Root, "probe-")
+	if err != nil {
+		return qemu.Choice{}, fmt.Errorf("probe accelerator: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	return qemu.Probe(ctx, qemu.Probing{
+		Config: m.config(dir), Memo: memo, KernelID: m.Spec.Kernel.ID,
+		Ready: func(ctx context.Context, vm *qemu.VM) error {
+			_, err := awaitGreeting(ctx, vm)
+			return err
+		},
+	})
+}
+
+// templateKind is the cache's name for templates; savedFolder and bootedFile are
+// what an entry holds.
+const (
+	templateKind = "template"
+	savedFolder  = "saved"
+	bootedFile   = "booted.json"
+)
+
+// templateKey names everything that a template depends on.
+func (m *Machine) templateKey() string {
+	s := m.Spec
+	return fmt.Sprintf("1 %s qemu=%s %s cpu=%s memory=%d drive=%d bus=%s write-cache=%v",
+		filepath.Base(filepath.Dir(m.initramfs)), m.Version, m.Choice.Accel, m.Choice.CPUModel,
+		s.Memory, s.DriveSize, s.Bus, s.WriteCache)
+}
+
+// booted is what a template's guest told of itself.
+type booted struct {
+	Greeting wire.Greeting
+	Drive    wire.FoundDrive
+}
+
+// openTemplate makes the template where there is none, and reads what its guest
+// said of itself.
+func (m *Machine) openTemplate(ctx context.Context) error {
+	dir, err := m.cache.Entry(ctx, templateKind, m.key, m.bootTemplate)
+	if err != nil {
+		return fmt.Errorf("make template: %w", err)
+	}
+	if err := m.prune(ctx, templateKind, m.key); err != nil {
+		return err
+	}
+	b, err := os.ReadFile(filepath.Join(dir, bootedFile))
+	if err != nil {
+		return fmt.Errorf("read template: %w", err)
+	}
+	var told booted
+	if err := json.Unmarshal(b, &told); err != nil {
+		return fmt.Errorf("read template: %w", err)
+	}
+	m.Greeting, m.Drive = told.Greeting, told.Drive
+	return nil
+}
+
+// bootTemplate boots a guest and saves it in dir.
+func (m *Machine) bootTemplate(ctx context.Context, dir string) error {
+	work, err := os.MkdirTemp(m.cache.Root, "boot-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	log, err := blocklog.Create(filepath.Join(work, "block.log"), m.Spec.DriveSize)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	g, told, err := m.Boot(ctx, work, disk.New(disk.Config{Base: Zeros{}, Size: m.Spec.DriveSize, Log: log}))
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	b, err := json.Marshal(told)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, bootedFile), b, 0o644); err != nil {
+		return err
+	}
+	saved := filepath.Join(dir, savedFolder)
+	if err := os.Mkdir(saved, 0o755); err != nil {
+		return err
+	}
+	return qemu.Save(ctx, g.vm, saved)
+}
+
+// Boot starts a guest from cold, with that drive, in the folder dir, and waits
+// until its agent has found the drive.
+func (m *Machine) Boot(ctx context.Context, dir string, d *disk.Drive) (*Guest, booted, error) {
+	ctx, cancel := context.WithTimeout(ctx, BootDeadline)
+	defer cancel()
+	var told booted
+	g, err := m.start(ctx, m.config(dir), d)
+	if err != nil {
+		return nil, told, err
+	}
+	if told.Greeting, err = awaitGreeting(ctx, g.vm); err == nil {
+		err = g.ask(ctx, wire.AwaitDrive, struct{}{}, &told.Drive)
+	}
+	if err != nil {
+		err = g.vm.Failure("boot guest", err)
+		g.Close()
+		return nil, told, err
+	}
+	return g, told, nil
+}
+
+// Fork starts a guest from the template, with that drive, in the folder dir.
+func (m *Machine) Fork(ctx context.Context, dir string, d *disk.Drive) (*Guest, error) {
+	g, err := m.fork(ctx, dir, d)
+	if !errors.Is(err, qemu.ErrTemplateDamaged) {
+		return g, err
+	}
+	if err := m.cache.Remove(ctx, templateKind, m.key); err != nil {
+		return nil, err
+	}
+	return m.fork(ctx, dir, d)
+}
+
+func (m *Machine) fork(ctx context.Context, dir string, d *disk.Drive) (*Guest, error) {
+	template, err := m.cache.Entry(ctx, templateKind, m.key, m.bootTemplate)
+	if err != nil {
+		return nil, fmt.Errorf("make template: %w", err)
+	}
+	cfg := m.config(dir)
+	cfg.Template = filepath.Join(template, savedFolder)
+	return m.start(ctx, cfg, d)
+}
+
+// keep is the number of entries of one kind that stay in the cache: each build of
+// this program makes new ones.
+const keep = 12
+
+// prune removes the oldest entries of a kind that are beyond keep, but never key.
+func (m *Machine) prune(ctx context.Context, kind, key string) error {
+	keys, err := m.cache.Keys(kind)
+	if err != nil || len(keys) <= keep {
+		return err
+	}
+	return nil // TODO
+}
+
+// Zeros is a drive that was never written.
+type Zeros struct{}
+
+// ReadAt implements io.ReaderAt.
+func (Zeros) ReadAt(p []byte, _ int64) (int, error) {
+	clear(p)
+	return len(p), nil
+}

@@ -1,0 +1,117 @@
+// Package report shows what a run found: as a table for a terminal and as one
+// JSON document. It also draws the progress line of a running campaign.
+//
+// A Document is plain data. Table and Summary print it in at most Width
+// columns, JSON and JSONAll write it, and Fields describes it.
+package report
+
+import (
+	"powercut/harness/latency"
+	"powercut/harness/trace"
+	"powercut/harness/verdict"
+)
+
+// Schema names the version of Document.
+const Schema = "powercut/run/1"
+
+// Document holds all the facts of one run. It is what `powercut run --json`
+// prints and what report.json in the run folder holds.
+//
+// The doc tag of a field says what it means; Fields prints them.
+type Document struct {
+	Schema       string        `json:"schema" doc:"powercut/run/1"`
+	Scenario     string        `json:"scenario" doc:"name of the scenario"`
+	About        string        `json:"about" doc:"what the scenario is for, one sentence"`
+	Seed         uint64        `json:"seed" doc:"what every random decision of the run follows from"`
+	Folder       string        `json:"folder" doc:"the run folder"`
+	Machine      Machine       `json:"machine" doc:"what the run ran on"`
+	Filesystem   Filesystem    `json:"filesystem" doc:"how the file system was made and mounted"`
+	Drive        Drive         `json:"drive" doc:"what the drive was, and what the cut did to its cache"`
+	Workload     Workload      `json:"workload" doc:"the plan, common to all calls"`
+	Calls        []Call        `json:"calls" doc:"what was found, one entry a sync call; each had its own guest, drive and cut"`
+	Expectations []Expectation `json:"expectations" doc:"the scenario's expectations, and what came of them"`
+	Held         bool          `json:"held" doc:"every expectation held"`
+	Elapsed      float64       `json:"elapsed_s" doc:"how long the run took, seconds of the host"`
+}
+
+// Machine says what the run ran on.
+type Machine struct {
+	Kernel      string `json:"kernel" doc:"the guest kernel as asked for, such as debian:6.1"`
+	Release     string `json:"release" doc:"the guest kernel's release, as its uname says"`
+	QEMU        string `json:"qemu" doc:"version of QEMU"`
+	Accelerator string `json:"accelerator" doc:"kvm or tcg"`
+	Reason      string `json:"accelerator_reason" doc:"why it is this one"`
+	Ledger      string `json:"ledger" doc:"memory, or serial where the guest kernel has no /dev/mem: then acks reach the harness late, and the last ones not at all"`
+	MemoryMiB   int    `json:"memory_mib" doc:"memory of the guest, MiB"`
+}
+
+// The kinds of ledger that Machine names.
+const (
+	LedgerMemory = "memory"
+	LedgerSerial = "serial"
+)
+
+// Filesystem says what the file system was made and mounted with.
+type Filesystem struct {
+	Type  string   `json:"type" doc:"such as ext4"`
+	Bytes int64    `json:"bytes" doc:"size of the file system, bytes"`
+	Mkfs  []string `json:"mkfs,omitempty" doc:"options given to mkfs"`
+	Mount string   `json:"mount,omitempty" doc:"mount options; absent where the defaults were used"`
+}
+
+// Drive says what the drive was, and what the cut did to its cache.
+type Drive struct {
+	Bus        string   `json:"bus" doc:"how the guest sees the drive, such as ide"`
+	WriteCache bool     `json:"write_cache" doc:"the drive has a volatile write cache, and it is on"`
+	Timing     string   `json:"timing" doc:"the timing model; none where the drive answers at once"`
+	Faults     []string `json:"faults,omitempty" doc:"deliberate faults of the drive"`
+	AtCut      string   `json:"at_cut" doc:"the fate of volatile writes at the cut: lose, keep or random"`
+}
+
+// Workload is the plan, common to all calls.
+type Workload struct {
+	Kind   string `json:"kind" doc:"overwrite or append"`
+	Size   int64  `json:"size" doc:"size of the file before op 1, bytes (overwrite)"`
+	Count  int    `json:"count" doc:"ops planned"`
+	Bytes  int64  `json:"bytes" doc:"bytes that each op writes"`
+	Stride int64  `json:"stride" doc:"distance from the start of one op's bytes to the next op's, bytes"`
+}
+
+// Call is what was found for one sync call. Each has its own guest, drive and cut.
+type Call struct {
+	Call     string           `json:"call" doc:"O_SYNC, O_DSYNC, fsync, fdatasync or none"`
+	Folder   string           `json:"folder" doc:"where its log, ledger and consoles are, below the run folder"`
+	Cut      Cut              `json:"cut" doc:"where the power went"`
+	Counts   verdict.Counts   `json:"counts" doc:"ops by verdict, op 0 (the file's creation) left out; where recovery.class is not recovered nothing was read back, and only ops, acked and failed mean anything"`
+	Latency  latency.Summary  `json:"latency" doc:"how long the sync call took, in guest time"`
+	Bill     trace.Bill       `json:"bill" doc:"what an op cost: requests that arrived at the drive while ops ran, divided by the ops that completed"`
+	Recovery verdict.Recovery `json:"recovery" doc:"how a fresh guest fared with the disk"`
+	Size     string           `json:"size,omitempty" doc:"what is wrong with the file's size after recovery"`
+	Setup    string           `json:"setup,omitempty" doc:"what is wrong with the file's first content, synced before op 1"`
+	Findings []Finding        `json:"findings" doc:"every lost and foreign op, ascending"`
+}
+
+// Cut says where the power went.
+type Cut struct {
+	Reason   string `json:"reason" doc:"in words, such as: op 163 (random from the seed)"`
+	Position int    `json:"position" doc:"in the block log: the events before it happened, and no other"`
+	Op       uint64 `json:"op" doc:"the op that had begun last"`
+	Acked    uint64 `json:"acked" doc:"ops acknowledged before the cut"`
+	Volatile int    `json:"volatile" doc:"writes that were volatile at the cut: in the drive's cache or in flight"`
+	Dropped  int    `json:"dropped" doc:"of these, writes of which the media took nothing"`
+}
+
+// Finding is an op that broke its promise.
+type Finding struct {
+	verdict.OpVerdict
+	AckedAt   int     `json:"acked_at" doc:"position in the block log of the first event that followed the ack; 0 where never acknowledged"`
+	AckedTime float64 `json:"acked_ms" doc:"time of that event since the log was begun, milliseconds"`
+	Why       string  `json:"why" doc:"what carried the op's data, and which flush covered it, or that none did"`
+}
+
+// Expectation is one line of the scenario's expect section, and what came of it.
+type Expectation struct {
+	Text  string `json:"text" doc:"the expectation, as the scenario says it"`
+	Found string `json:"found" doc:"what the run showed"`
+	Held  bool   `json:"held" doc:"what the run showed is as expected"`
+}

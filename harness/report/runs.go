@@ -1,0 +1,283 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"powercut/harness/verdict"
+)
+
+// Summary prints several runs, one row each, and says last how many held.
+func Summary(w io.Writer, docs []*Document, o Options) error {
+	p := &page{colour: o.Colour}
+	if len(docs) > 0 {
+		p.runs(docs, o.Explain)
+	}
+	p.verdict(docs)
+	return p.writeTo(w)
+}
+
+// runs draws the table of runs in the airiest form that fits. Where the folders
+// find no room beside the rest, those of the runs that did not hold stand below.
+func (p *page) runs(docs []*Document, legend bool) {
+	cols := visible(runColumns(docs), docs)
+	var s string
+	for _, f := range runForms() {
+		form := f.of(cols)
+		if s = render(p, form, docs, f.gap); fits(s) {
+			cols = form
+			break
+		}
+	}
+	p.line(s)
+	if legend {
+		p.blank()
+		explain(p, cols)
+		p.hang(legendMargin, bold, unread, "not known: the disk of at least one call could not be read back")
+	}
+	p.blank()
+	if cols[len(cols)-1].name != folderColumn {
+		p.folders(docs)
+	}
+}
+
+const (
+	lostByColumn = "lost by"
+	folderColumn = "folder"
+)
+
+// form is a way to draw the table of runs: what is left out, how many spaces
+// stand between columns, and at how many characters the first column, which is
+// as long as the scenario's name, is broken (0: nowhere).
+type form struct {
+	without []string
+	gap     int
+	first   int
+}
+
+// runForms lists the forms, from the airiest to one that always fits.
+func runForms() []form {
+	return []form{
+		{gap: 2},
+		{gap: 1},
+		{gap: 1, without: []string{lostByColumn}},
+		{gap: 2, without: []string{folderColumn}},
+		{gap: 1, without: []string{folderColumn}},
+		{gap: 1, without: []string{folderColumn, lostByColumn}},
+		{gap: 1, without: []string{folderColumn, lostByColumn}, first: 16},
+	}
+}
+
+func (f form) of(cols []column[*Document]) []column[*Document] {
+	var out []column[*Document]
+	for _, c := range cols {
+		if !slices.Contains(f.without, c.name) {
+			out = append(out, c)
+		}
+	}
+	out[0].most = f.first
+	return out
+}
+
+// runColumns are the columns of Summary; the last one is the folder.
+func runColumns(docs []*Document) []column[*Document] {
+	parent := parentOf(docs)
+	return []column[*Document]{
+		{
+			name: "scenario", left: true, legend: "name of the scenario",
+			cell: func(d *Document) string { return d.Scenario },
+		},
+		{
+			name: "seed", legend: "what every random decision of the run followed from",
+			cell: func(d *Document) string { return strconv.FormatUint(d.Seed, 10) },
+		},
+		{
+			name: "acked", legend: "ops acknowledged before the cut, over all sync calls of the run",
+			cell: func(d *Document) string { return strconv.Itoa(total(d, acked)) },
+		},
+		{
+			name: "kept", legend: "acked, and there in full after recovery",
+			cell: survivors(func(n verdict.Counts) int { return n.Kept }),
+		},
+		{
+			name: "lost", legend: "acked, and at least one byte is older than the op or beyond the file's end",
+			cell: survivors(lost),
+			style: func(d *Document) style {
+				if total(d, lost) > 0 {
+					return red
+				}
+				return plain
+			},
+		},
+		{
+			name: lostByColumn, left: true, most: 24, legend: "the sync calls that lost ops, and how many each",
+			cell:  lostBy,
+			shown: func(d *Document) bool { return total(d, lost) > 0 },
+		},
+		{
+			name: "foreign", legend: "at least one byte that no op ever wrote there",
+			cell:  survivors(foreign),
+			shown: func(d *Document) bool { return total(d, foreign) > 0 },
+		},
+		{
+			name: "recovery", left: true, most: 20, legend: "how the fresh guests fared with the disks",
+			cell: recovered,
+			style: func(d *Document) style {
+				if recovered(d) != string(verdict.Recovered) {
+					return red
+				}
+				return plain
+			},
+		},
+		{
+			name: "outcome", left: true, legend: "held: every expectation of the scenario was met",
+			cell:  outcome,
+			style: outcomeStyle,
+		},
+		{
+			name: folderColumn, left: true, legend: "where everything of the run is" + below(parent),
+			cell: func(d *Document) string { return strings.TrimPrefix(d.Folder, parent) },
+		},
+	}
+}
+
+func acked(n verdict.Counts) int   { return n.Acked }
+func lost(n verdict.Counts) int    { return n.Lost }
+func foreign(n verdict.Counts) int { return n.Foreign }
+
+// total adds up a count over the calls of a run. What follows from survivors
+// counts only where there is something to count: where the disk was read back.
+func total(d *Document, count func(verdict.Counts) int) int {
+	n := 0
+	for _, c := range d.Calls {
+		if read(c) {
+			n += count(c.Counts)
+			continue
+		}
+		n += count(verdict.Counts{Ops: c.Counts.Ops, Acked: c.Counts.Acked, Failed: c.Counts.Failed})
+	}
+	return n
+}
+
+// survivors writes a total, marked where it is not the whole.
+func survivors(count func(verdict.Counts) int) func(*Document) string {
+	return func(d *Document) string {
+		known := 0
+		for _, c := range d.Calls {
+			if read(c) {
+				known++
+			}
+		}
+		switch {
+		case known == len(d.Calls):
+			return strconv.Itoa(total(d, count))
+		case known == 0:
+			return unread
+		}
+		return fmt.Sprintf("%d+%s", total(d, count), unread)
+	}
+}
+
+func lostBy(d *Document) string {
+	var by []string
+	for _, c := range d.Calls {
+		if read(c) && c.Counts.Lost > 0 {
+			by = append(by, fmt.Sprintf("%s %d", c.Call, c.Counts.Lost))
+		}
+	}
+	return strings.Join(by, ", ")
+}
+
+// recovered sums up the recoveries of a run: the one word if all went well.
+func recovered(d *Document) string {
+	var failed []string
+	for _, c := range d.Calls {
+		if !read(c) {
+			failed = append(failed, c.Call+": "+className(c.Recovery))
+		}
+	}
+	if len(failed) == 0 {
+		return string(verdict.Recovered)
+	}
+	return strings.Join(failed, ", ")
+}
+
+func outcome(d *Document) string {
+	if d.Held {
+		return "held"
+	}
+	return "NOT MET"
+}
+
+func outcomeStyle(d *Document) style {
+	if d.Held {
+		return green
+	}
+	return red
+}
+
+// parentOf returns the folder that all run folders are in, with its last slash,
+// or "" where they are not all in one.
+func parentOf(docs []*Document) string {
+	parent := ""
+	for i, d := range docs {
+		dir, _ := path.Split(d.Folder)
+		if i > 0 && dir != parent {
+			return ""
+		}
+		parent = dir
+	}
+	return parent
+}
+
+func below(parent string) string {
+	if parent == "" {
+		return ""
+	}
+	return ", below " + parent
+}
+
+// folders names the folders of the runs that did not hold.
+func (p *page) folders(docs []*Document) {
+	indent := 0
+	for _, d := range docs {
+		if !d.Held {
+			indent = max(indent, text.StringWidth(title(d))+1)
+		}
+	}
+	for _, d := range docs {
+		if !d.Held {
+			p.hang(min(indent, 44), red, title(d), d.Folder)
+		}
+	}
+	if indent > 0 {
+		p.blank()
+	}
+}
+
+func title(d *Document) string { return fmt.Sprintf("%s seed %d", d.Scenario, d.Seed) }
+
+// verdict is the last line.
+func (p *page) verdict(docs []*Document) {
+	held := 0
+	for _, d := range docs {
+		if d.Held {
+			held++
+		}
+	}
+	st := green
+	if held < len(docs) {
+		st = red
+	}
+	s := "held."
+	if parent := parentOf(docs); parent != "" {
+		s = "held; the run folders are in " + parent
+	}
+	p.hang(4, st, fmt.Sprintf("%d of %s", held, plural(len(docs), "run")), s)
+}

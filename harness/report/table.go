@@ -1,0 +1,258 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"powercut/harness/verdict"
+)
+
+// margin is the width of the labels at the head of a report.
+const margin = 12
+
+// ConsoleLines is the number of console lines that Table shows of a recovery
+// that failed; the rest is in the run folder.
+const ConsoleLines = 12
+
+// Table prints one run: what it ran on, one row a sync call, every op that broke
+// its promise, and what came of each expectation.
+func Table(w io.Writer, d *Document, o Options) error {
+	p := &page{colour: o.Colour}
+	p.head(d)
+	p.blank()
+	p.calls(d.Calls)
+	p.cuts(d.Calls)
+	if o.Explain {
+		p.blank()
+		p.legend(d.Calls)
+	}
+	p.findings(d.Calls, o.full())
+	p.recoveries(d.Calls)
+	p.expectations(d.Expectations)
+	p.blank()
+	p.outcome(d)
+	return p.writeTo(w)
+}
+
+// head says what was run, and on what.
+func (p *page) head(d *Document) {
+	p.hang(margin, faint, "scenario", d.Scenario)
+	p.hang(margin, faint, "about", d.About)
+	p.hang(margin, faint, "kernel", kernel(d.Machine))
+	p.hang(margin, faint, "file system", filesystem(d.Filesystem))
+	p.hang(margin, faint, "drive", drive(d.Drive))
+	if len(d.Drive.Faults) > 0 {
+		p.hang(margin, amber, "faults", "deliberate: "+strings.Join(d.Drive.Faults, ", "))
+	}
+	p.hang(margin, faint, "the cut", fate(d.Drive))
+	p.hang(margin, faint, "workload", plan(d.Workload))
+	p.hang(margin, faint, "seed", fmt.Sprint(d.Seed))
+	p.hang(margin, faint, "machine", emulator(d.Machine))
+	if d.Machine.Ledger == LedgerSerial {
+		p.hang(margin, amber, "warning", serialWarning)
+	}
+}
+
+// serialWarning says what acks over a serial line cannot show.
+const serialWarning = "the ledger is a serial line, for this kernel has no /dev/mem. An ack reaches the harness " +
+	"later than it happened, and the last ones not at all: an op lost right after its ack may count as never " +
+	"acked, and a flush that followed an ack may seem to have come before it. What is called lost is lost."
+
+func kernel(m Machine) string {
+	if m.Release == "" {
+		return m.Kernel
+	}
+	return fmt.Sprintf("%s (%s)", m.Release, m.Kernel)
+}
+
+func emulator(m Machine) string {
+	s := fmt.Sprintf("QEMU %s, %s", m.QEMU, m.Accelerator)
+	if m.Accelerator != "kvm" && m.Reason != "" {
+		s += " (" + m.Reason + ")"
+	}
+	return s
+}
+
+func filesystem(f Filesystem) string {
+	s := fmt.Sprintf("%s, %s", f.Type, size(f.Bytes))
+	if len(f.Mkfs) > 0 {
+		s += ", made with " + strings.Join(f.Mkfs, " ")
+	}
+	if f.Mount == "" {
+		return s + ", default mount options"
+	}
+	return s + ", mounted with " + f.Mount
+}
+
+func drive(d Drive) string {
+	cache := "write cache off"
+	if d.WriteCache {
+		cache = "volatile write cache on"
+	}
+	timing := "no timing model"
+	if d.Timing != "" && d.Timing != "none" {
+		timing = "timing " + d.Timing
+	}
+	return fmt.Sprintf("%s, %s, %s", d.Bus, cache, timing)
+}
+
+// fate says what the cut did to volatile writes.
+func fate(d Drive) string {
+	what := "every write in flight"
+	if d.WriteCache {
+		what = "every write in the cache or in flight"
+	}
+	switch d.AtCut {
+	case "lose":
+		return "loses " + what
+	case "keep":
+		return "keeps " + what
+	case "random":
+		return "of " + what + " keeps some, at random from the seed"
+	}
+	return d.AtCut
+}
+
+func plan(w Workload) string {
+	ops := fmt.Sprintf("%d ops of %s, each %s after the one before", w.Count, size(w.Bytes), size(w.Stride))
+	if w.Kind == "overwrite" {
+		return fmt.Sprintf("overwrite a file of %s: %s", size(w.Size), ops)
+	}
+	return fmt.Sprintf("%s to an empty file: %s", w.Kind, ops)
+}
+
+// size writes a number of bytes, in MiB or KiB where it is a whole number of these.
+func size(n int64) string {
+	switch {
+	case n == 1:
+		return "1 byte"
+	case n > 0 && n%(1<<20) == 0:
+		return fmt.Sprintf("%d MiB", n>>20)
+	case n > 0 && n%(1<<10) == 0:
+		return fmt.Sprintf("%d KiB", n>>10)
+	}
+	return fmt.Sprintf("%d bytes", n)
+}
+
+// calls draws the table: one where it fits, otherwise survival and cost apart.
+func (p *page) calls(calls []Call) {
+	if len(calls) == 0 {
+		p.line("No sync call was run.")
+		return
+	}
+	survival := visible(survivalColumns(), calls)
+	cost := visible(costColumns(), calls)
+	all := append(survival[:len(survival):len(survival)], cost...)
+	for _, gap := range []int{2, 1} { // from the airiest to the tightest
+		if s := render(p, all, calls, gap); fits(s) {
+			p.line(s)
+			return
+		}
+	}
+	p.line(render(p, survival, calls, 2))
+	p.blank()
+	p.line(render(p, append(survival[:1:1], cost...), calls, 2))
+}
+
+// legend explains the columns that are shown.
+func (p *page) legend(calls []Call) {
+	cols := append(visible(survivalColumns(), calls), visible(costColumns(), calls)...)
+	explain(p, append(cols, cutColumns()[1:]...))
+	p.hang(legendMargin, bold, unread, "not known: the disk could not be read back after the cut")
+	p.hang(legendMargin, bold, none, "nothing was measured: no call returned")
+}
+
+// cuts says for each call where the power went.
+func (p *page) cuts(calls []Call) {
+	if len(calls) > 0 {
+		p.blank()
+		p.line(render(p, cutColumns(), calls, 2))
+	}
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// recoveries tells of each recovery that failed, with the console's end.
+func (p *page) recoveries(calls []Call) {
+	for _, c := range calls {
+		if read(c) {
+			continue
+		}
+		p.blank()
+		p.hang(4, red, c.Call+" recovery:", recoveryText(c.Recovery))
+		p.console(c)
+	}
+}
+
+func recoveryText(r verdict.Recovery) string {
+	if r.Detail == "" {
+		return className(r)
+	}
+	return className(r) + ": " + r.Detail
+}
+
+// className writes the class of a recovery; where there is none, it was never begun.
+func className(r verdict.Recovery) string {
+	if r.Class == "" {
+		return "not attempted"
+	}
+	return string(r.Class)
+}
+
+// console prints the last lines of a console, each as one line: what is longer
+// than the page is broken where it must be.
+func (p *page) console(c Call) {
+	lines := c.Recovery.Console
+	if len(lines) == 0 {
+		return
+	}
+	if left := len(lines) - ConsoleLines; left > 0 {
+		lines = lines[left:]
+	}
+	p.hang(4, plain, "", fmt.Sprintf("the console's last lines (all of it is in %s):", c.Folder))
+	for _, l := range lines {
+		for _, part := range split(clean(l), Width-6) {
+			p.line(p.paint(faint, "    | "+part))
+		}
+	}
+}
+
+// expectations prints one line each.
+func (p *page) expectations(all []Expectation) {
+	if len(all) > 0 {
+		p.blank()
+	}
+	for _, e := range all {
+		st, label := green, "ok"
+		if !e.Held {
+			st, label = red, "NOT MET"
+		}
+		s := "expected " + e.Text
+		if e.Found != "" {
+			s += "; found " + e.Found
+		}
+		p.hang(9, st, label, s)
+	}
+}
+
+// outcome is the last line: what came out, and where everything is.
+func (p *page) outcome(d *Document) {
+	p.hang(4, outcomeStyle(d), d.Scenario+" "+outcome(d), fmt.Sprintf("(%s, %.1f s): %s", tally(d.Expectations), d.Elapsed, d.Folder))
+}
+
+// tally counts the expectations that held.
+func tally(all []Expectation) string {
+	held := 0
+	for _, e := range all {
+		if e.Held {
+			held++
+		}
+	}
+	return fmt.Sprintf("%d of %s", held, plural(len(all), "expectation"))
+}

@@ -1,0 +1,257 @@
+package trace
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+	"time"
+
+	"powercut/guest/ledger"
+	"powercut/guest/workload"
+	"powercut/harness/blocklog"
+)
+
+// Cover follows a write by what it holds, not by where it lies: a later write of
+// older content to the same place, which no file system should make, is not seen.
+
+// Unsafe lists the acknowledged ops, op 0 left out, whose data was not durable
+// when they were acknowledged. Whether a cut loses it is then up to the drive's
+// cache. It is known before any crash state is recovered.
+func (t *Trace) Unsafe() []Cover {
+	var list []Cover
+	for _, c := range t.Covers {
+		if c.Op > 0 && !c.Durable {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// Cover returns what is known of an acknowledged op, and false where the op was
+// not acknowledged.
+func (t *Trace) Cover(op int) (Cover, bool) {
+	i, ok := slices.BinarySearchFunc(t.Covers, op, func(c Cover, op int) int { return cmp.Compare(c.Op, op) })
+	if !ok {
+		return Cover{}, false
+	}
+	return t.Covers[i], true
+}
+
+// never is a position after every log.
+const never = int(^uint(0) >> 1)
+
+// coverer holds what covers needs of a log, sorted to be searched.
+type coverer struct {
+	in      Input
+	reqs    []Request
+	carries []carry // by sector, then in order of arrival
+	blank   map[int32]int32
+	flushes []int // indices of all flush requests, in order of arrival
+	// effective holds those that took effect, and soonest the one of effective[i:]
+	// that was answered first.
+	effective, soonest []int
+}
+
+// covers says for each acknowledged op how durable its data was. blank is
+// contents.blank.
+func covers(reqs []Request, carries []carry, blank map[int32]int32, in Input) []Cover {
+	slices.SortStableFunc(carries, func(a, b carry) int { return cmp.Compare(a.sector, b.sector) })
+	c := &coverer{in: in, reqs: reqs, carries: carries, blank: blank}
+	c.indexFlushes()
+	var list []Cover
+	for _, w := range windows(in) {
+		list = append(list, c.cover(w))
+	}
+	slices.SortFunc(list, func(a, b Cover) int { return cmp.Compare(a.Op, b.Op) })
+	return list
+}
+
+func (c *coverer) indexFlushes() {
+	for i, r := range c.reqs {
+		if r.Op != blocklog.Flush {
+			continue
+		}
+		c.flushes = append(c.flushes, i)
+		if !r.NoEffect && r.Reply >= 0 && r.Errno == 0 {
+			c.effective = append(c.effective, i)
+		}
+	}
+	c.soonest = slices.Clone(c.effective)
+	for i := len(c.soonest) - 2; i >= 0; i-- {
+		if c.reqs[c.soonest[i+1]].Reply < c.reqs[c.soonest[i]].Reply {
+			c.soonest[i] = c.soonest[i+1]
+		}
+	}
+}
+
+// durable returns the position from which on the write is durable, or never, and
+// the index of the flush that made it so, or -1.
+func (c *coverer) durable(r Request) (at, flush int) {
+	switch {
+	case r.Reply < 0 || r.Errno != 0:
+		return never, -1
+	case c.in.WriteThrough || r.FUA && !r.NoEffect:
+		return r.Reply, -1
+	}
+	i := c.after(c.effective, r.Reply)
+	if i == len(c.effective) {
+		return never, -1
+	}
+	return c.reqs[c.soonest[i]].Reply, c.soonest[i]
+}
+
+// after is the place in a list of requests of the first that arrived after a position.
+func (c *coverer) after(list []int, position int) int {
+	return sort.Search(len(list), func(i int) bool { return c.reqs[list[i]].Arrive > position })
+}
+
+// window is the stretch of the log in which an acknowledged op ran.
+type window struct {
+	op      int
+	from    int // position of the first event that knows the op to have begun
+	to      int // position of the first event that counts it as acked, or of the cut
+	ackTime time.Duration
+}
+
+// windows finds the acknowledged ops in the log.
+func windows(in Input) []window {
+	begun, acked := firsts(in.Events, func(e blocklog.Event) uint64 { return e.Started }), 0
+	var list []window
+	for i, r := range in.Records {
+		for acked < len(in.Events) && in.Events[acked].Acked <= uint64(i) {
+			acked++
+		}
+		if !isAcked(r) || r.Op > uint64(in.Plan.Count) {
+			continue
+		}
+		list = append(list, window{
+			op: int(r.Op), from: begun(max(r.Op, in.lag()) - in.lag()),
+			to: acked, ackTime: timeAt(in.Events, acked),
+		})
+	}
+	return list
+}
+
+func isAcked(r ledger.Record) bool { return r.Synced && r.Errno == 0 }
+
+// firsts returns a function that finds the first event whose count, which never
+// falls, is at least n.
+func firsts(events []blocklog.Event, count func(blocklog.Event) uint64) func(n uint64) int {
+	return func(n uint64) int {
+		return sort.Search(len(events), func(i int) bool { return count(events[i]) >= n })
+	}
+}
+
+// timeAt is the time of an event, or for the cut that of the last event.
+func timeAt(events []blocklog.Event, at int) time.Duration {
+	if at < len(events) {
+		return events[at].Time
+	}
+	if len(events) == 0 {
+		return 0
+	}
+	return events[len(events)-1].Time
+}
+
+// part is the state at the ack of one sector that an op wrote to.
+type part struct {
+	sector int32
+	writes []int // indices of the requests that carried it before the ack
+	at     int   // where it became durable, or never
+	write  int   // index of the request that did it, where at is not never
+	flush  int   // and of the flush, or -1
+}
+
+// cover judges one op.
+func (c *coverer) cover(w window) Cover {
+	var parts []part
+	var writes []int
+	e := c.extent(w.op)
+	for off := e.Offset - e.Offset%sector; off < e.End(); off += sector {
+		s := int32(off / sector)
+		if last, ok := c.blank[s]; ok && last >= int32(w.op) {
+			continue // the sector was nothing but zeroes before and after
+		}
+		p := c.part(s, w)
+		parts = append(parts, p)
+		writes = append(writes, p.writes...)
+	}
+	slices.Sort(writes)
+	v := Cover{Op: w.op, AckAt: w.to, AckTime: w.ackTime, Durable: true}
+	v.Writes = c.numbers(slices.Compact(writes))
+	for _, p := range parts {
+		v.Durable = v.Durable && p.at < w.to
+	}
+	c.during(&v, w)
+	v.Why = explanation{c, w, parts}.String()
+	return v
+}
+
+// extent is what an op writes; the whole first content for op 0.
+func (c *coverer) extent(op int) workload.Extent {
+	if op > 0 {
+		return c.in.Plan.Op(op)
+	}
+	if c.in.Plan.Kind == workload.Overwrite {
+		return workload.Extent{Length: c.in.Plan.Size}
+	}
+	return workload.Extent{}
+}
+
+// part looks at the writes that carried a sector while the op ran.
+func (c *coverer) part(s int32, w window) part {
+	p := part{sector: s, at: never, write: -1, flush: -1}
+	for _, v := range c.carriesOf(s, w.from) {
+		r := c.reqs[v.request]
+		if r.Arrive >= w.to {
+			break
+		}
+		if int(v.op) < w.op {
+			continue
+		}
+		p.writes = append(p.writes, int(v.request))
+		if at, flush := c.durable(r); at < p.at {
+			p.at, p.write, p.flush = at, int(v.request), flush
+		}
+	}
+	return p
+}
+
+// carriesOf lists what carried a sector, from a position in the log on.
+func (c *coverer) carriesOf(s int32, from int) []carry {
+	i := sort.Search(len(c.carries), func(i int) bool {
+		v := c.carries[i]
+		return v.sector > s || v.sector == s && c.reqs[v.request].Arrive >= from
+	})
+	j := i + sort.Search(len(c.carries)-i, func(j int) bool { return c.carries[i+j].sector > s })
+	return c.carries[i:j]
+}
+
+// during lists the other writes that were made while the op ran.
+func (c *coverer) during(v *Cover, w window) {
+	i := sort.Search(len(c.reqs), func(i int) bool { return c.reqs[i].Arrive >= w.from })
+	for ; i < len(c.reqs) && c.reqs[i].Arrive < w.to; i++ {
+		r := c.reqs[i]
+		switch {
+		case !r.writes() || r.During != w.op:
+			continue
+		case r.Class == Journal:
+			v.Journal = append(v.Journal, r.Number)
+		case r.Class == Metadata:
+			v.Metadata = append(v.Metadata, r.Number)
+		default:
+			continue
+		}
+		if at, _ := c.durable(r); at >= w.to {
+			v.Volatile = append(v.Volatile, r.Number)
+		}
+	}
+}
+
+func (c *coverer) numbers(indices []int) []uint64 {
+	var list []uint64
+	for _, i := range indices {
+		list = append(list, c.reqs[i].Number)
+	}
+	return list
+}

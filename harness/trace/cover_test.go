@@ -1,0 +1,236 @@
+package trace
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestWhy has one story for each answer that a cover can give on op 1.
+func TestWhy(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		script  string // after the ack of op 0
+		set     func(*Input)
+		durable bool
+		writes  []uint64
+		why     string
+	}{
+		{
+			name: "flush", script: "begin data /1 flush /2 ack flush", durable: true, writes: []uint64{1},
+			why: "its data was durable at the ack (request 1 carried it, flush 2 covered it at position 3)",
+		},
+		{
+			name: "flush not at the cut", script: "begin data /1 flush /2 ack", durable: true, writes: []uint64{1},
+			why: "its data was durable at the ack (request 1 carried it, flush 2 covered it at position 3)",
+		},
+		{
+			name: "fua", script: "begin data:fua /1 ack flush", durable: true, writes: []uint64{1},
+			why: "its data was durable at the ack (request 1 carried it with FUA)",
+		},
+		{
+			name: "write through", script: "begin data /1 ack flush", set: func(in *Input) { in.WriteThrough = true },
+			durable: true, writes: []uint64{1},
+			why: "its data was durable at the ack (request 1 carried it, to a drive that holds nothing back)",
+		},
+		{
+			name: "second write covered", script: "begin data data:fua /2 /1 ack", durable: true, writes: []uint64{1, 2},
+			why: "its data was durable at the ack (request 2 carried it with FUA)",
+		},
+		{
+			name: "no write", script: "begin flush /1 ack flush",
+			why: "no write carried its data, before the ack or after it",
+		},
+		{
+			name: "write too late", script: "begin flush /1 ack data /2",
+			why: "no write carried its data before the ack; the first that did, request 2, arrived after it, at position 2",
+		},
+		{
+			name: "unanswered", script: "begin data ack /1", writes: []uint64{1},
+			why: "request 1 carried its data, but had not been answered at the ack",
+		},
+		{
+			name: "failed", script: "begin data:fua /1:5 ack", writes: []uint64{1},
+			why: "request 1 carried its data before the ack, and failed with errno 5",
+		},
+		{
+			name: "no flush in the run", script: "begin data /1 ack begin data /2", writes: []uint64{1},
+			why: "request 1 carried its data and was answered at position 1, yet it was volatile at the ack (position 2): the drive received no flush in the whole run",
+		},
+		{
+			name: "not advertised", script: "begin data /1 ack begin data /2", writes: []uint64{1},
+			set: func(in *Input) { in.CacheAdvertised = false },
+			why: "request 1 carried its data and was answered at position 1, yet it was volatile at the ack (position 2): the drive never advertised a cache, so no flush could reach it",
+		},
+		{
+			name: "flush after the ack", script: "begin data /1 ack flush /2", writes: []uint64{1},
+			why: "request 1 carried its data and was answered at position 1, yet it was volatile at the ack (position 2): no flush reached the drive between its answer and the ack",
+		},
+		{
+			name: "flush ignored", script: "begin data /1 flush:ignored /2 ack flush", writes: []uint64{1},
+			why: "request 1 carried its data and was answered at position 1, yet it was volatile at the ack (position 4): flush 2 reached the drive, which ignored it (fault)",
+		},
+		{
+			name: "flush failed", script: "begin data /1 flush /2:5 ack flush", writes: []uint64{1},
+			why: "request 1 carried its data and was answered at position 1, yet it was volatile at the ack (position 4): flush 2 reached the drive, and failed with errno 5",
+		},
+		{
+			name: "flush unanswered", script: "begin data /1 flush ack /2", writes: []uint64{1},
+			why: "request 1 carried its data and was answered at position 1, yet it was volatile at the ack (position 3): flush 2 arrived after it at position 2, but had not been answered at the ack",
+		},
+		{
+			name: "flush too early", script: "begin data flush /1 /2 ack flush", writes: []uint64{1},
+			why: "request 1 carried its data and was answered at position 2, yet it was volatile at the ack (position 4): flush 2 arrived before the write was answered, at position 1, so did not cover it",
+		},
+		{
+			name: "fua ignored", script: "begin data:fua:ignored /1 ack", writes: []uint64{1},
+			why: "request 1 carried its data and was answered at position 1, yet it was volatile at the ack (position 2): it asked for FUA, which the drive ignored (fault), and the drive received no flush in the whole run",
+		},
+		{
+			name: "fua ignored, then a flush", script: "begin data:fua:ignored /1 flush /2 ack", durable: true, writes: []uint64{1},
+			why: "its data was durable at the ack (request 1 carried it, flush 2 covered it at position 3)",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			in := newStory(t, overwrites()).tell("ack " + c.script).input()
+			if c.set != nil {
+				c.set(&in)
+			}
+			tr := readInput(t, in)
+			got, ok := tr.Cover(1)
+			if !ok {
+				t.Fatal("op 1 has no cover")
+			}
+			if got.Durable != c.durable || !slices.Equal(got.Writes, c.writes) {
+				t.Errorf("durable %v by %v, want %v by %v", got.Durable, got.Writes, c.durable, c.writes)
+			}
+			if got.Why != c.why {
+				t.Errorf("why:\n%s\nwant:\n%s", got.Why, c.why)
+			}
+			unsafe := slices.ContainsFunc(tr.Unsafe(), func(u Cover) bool { return u.Op == 1 })
+			if unsafe == c.durable {
+				t.Errorf("listed as unsafe: %v", unsafe)
+			}
+		})
+	}
+}
+
+// TestAckPosition wants the first event that counts the op, or else the cut.
+func TestAckPosition(t *testing.T) {
+	tr := newStory(t, overwrites()).tell("data /1 flush /2 ack begin data /3 ack read begin data /5 ack").read()
+	var got [][3]int64
+	for _, c := range tr.Covers {
+		got = append(got, [3]int64{int64(c.Op), int64(c.AckAt), c.AckTime.Milliseconds()})
+	}
+	if want := [][3]int64{{0, 4, 4}, {1, 6, 6}, {2, 9, 8}}; !slices.Equal(got, want) {
+		t.Errorf("op, position and time of the acks: %v, want %v", got, want)
+	}
+}
+
+// TestOnlyAcked wants no cover for ops that failed, never ended or never synced.
+func TestOnlyAcked(t *testing.T) {
+	s := newStory(t, overwrites()).tell("ack begin data /1 fail begin data /2 ack begin data /3 ack begin data")
+	s.records[2].Synced = false
+	tr := s.read()
+	var got []int
+	for _, c := range tr.Covers {
+		got = append(got, c.Op)
+	}
+	if want := []int{0, 3}; !slices.Equal(got, want) {
+		t.Errorf("covers of %v, want %v", got, want)
+	}
+	if _, ok := tr.Cover(2); ok {
+		t.Error("op 2 has a cover")
+	}
+}
+
+// TestFirstContent judges op 0 by the whole file, and keeps it out of Unsafe.
+func TestFirstContent(t *testing.T) {
+	half := newStory(t, overwrites())
+	half.sectors(0, 32, false, false)
+	half.tell("/1 flush /2")
+	half.sectors(32, 64, false, false)
+	tr := half.tell("/3 ack").read()
+	c, _ := tr.Cover(0)
+	want := "request 3 carried the part of its data from offset 16384 and was answered at position 5, yet it was volatile at the ack (position 6): " +
+		"flush 2 arrived before the write was answered, at position 2, so did not cover it"
+	if c.Durable || c.Why != want {
+		t.Errorf("cover of op 0: %v %s", c.Durable, c.Why)
+	}
+	if len(tr.Unsafe()) != 0 {
+		t.Errorf("unsafe: %v", tr.Unsafe())
+	}
+	empty, _ := newStory(t, appends(100, 3, 1)).tell("ack").read().Cover(0)
+	if !empty.Durable || empty.Why != "the op has no data" {
+		t.Errorf("cover of an empty file: %+v", empty)
+	}
+}
+
+// TestParts has an op of two sectors of which only the first was flushed.
+func TestParts(t *testing.T) {
+	p := overwrites()
+	p.Bytes, p.Stride = 2*sector, 2*sector
+	c, _ := newStory(t, p).tell("ack begin head:fua /1 ack").read().Cover(1)
+	if c.Durable || c.Why != "no write carried the part of its data from offset 512, before the ack or after it" {
+		t.Errorf("cover: %v %s", c.Durable, c.Why)
+	}
+}
+
+// TestRewrittenBlock lets a block that was written for op 2 cover op 1 too, whose
+// bytes it holds, but not the other way round.
+func TestRewrittenBlock(t *testing.T) {
+	s := newStory(t, overwrites()).tell("ack begin block /1 ack begin block:fua /2 ack")
+	s.records[1], s.records[2] = s.records[2], s.records[1] // op 1 is acked after op 2
+	tr := s.read()
+	if c, _ := tr.Cover(1); !c.Durable || !slices.Equal(c.Writes, []uint64{1, 2}) {
+		t.Errorf("op 1: %+v", c)
+	}
+	old := newStory(t, overwrites()).tell("ack begin ack begin")
+	old.started = 1
+	stale := slices.Clone(old.file[:sector])
+	old.started = 2
+	old.write(home, stale, true, false)
+	if c, _ := old.tell("/1 ack").read().Cover(2); c.Durable {
+		t.Errorf("op 2 is covered by op 1's sector: %+v", c)
+	}
+}
+
+// TestDataInJournal is data=journal: the journal carries the op.
+func TestDataInJournal(t *testing.T) {
+	s := newStory(t, overwrites()).tell("ack begin")
+	s.write(8<<20, append(descriptor(1), s.file[:4096]...), false, false)
+	tr := s.tell("/1 commit /2 flush /3 ack flush").read()
+	r := tr.Requests[0]
+	if r.Class != Journal || r.Detail != "descriptor+1; ops 0-1" || !slices.Equal(r.Ops, []int{0, 1}) {
+		t.Errorf("request: %v, ops %v", r, r.Ops)
+	}
+	if c, _ := tr.Cover(1); !c.Durable || !slices.Equal(c.Writes, []uint64{1}) {
+		t.Errorf("cover: %+v", c)
+	}
+}
+
+func TestLost(t *testing.T) {
+	for _, c := range []struct{ script, want string }{
+		{"begin data /1 flush /2 ack", "no journal or metadata write was made during the op"},
+		{"begin data:fua /1 journal commit:fua /2 /3 ack", "of the journal writes made during the op (requests 2, 3) these were still volatile at the ack: request 2"},
+		{"begin data journal commit /1 /2 /3 flush /4 ack", "of the journal writes made during the op (requests 2, 3) all were durable at the ack"},
+		{"begin data:fua /1 meta /2 ack flush", "of the metadata writes made during the op (request 2) these were still volatile at the ack: request 2"},
+		{"begin data:fua /1 meta:fua ack /2", "of the metadata writes made during the op (request 2) these were still volatile at the ack: request 2"},
+	} {
+		v, _ := newStory(t, overwrites()).tell("ack " + c.script).read().Cover(1)
+		why, meta, ok := strings.Cut(v.Lost(), "; what is missing is metadata: ")
+		if !ok || why != v.Why || meta != c.want {
+			t.Errorf("%s: %s", c.script, v.Lost())
+		}
+	}
+	v, _ := newStory(t, overwrites()).tell("ack begin data /1 ack").read().Cover(1)
+	if v.Lost() != v.Why {
+		t.Errorf("volatile data: %s", v.Lost())
+	}
+}
+
+func TestNumberText(t *testing.T) {
+	if got := numberText([]uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}); got != "requests 1, 2, 3, 4, 5, 6, 7, 8, and 2 more" {
+		t.Error(got)
+	}
+}

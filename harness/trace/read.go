@@ -1,0 +1,154 @@
+package trace
+
+import (
+	"fmt"
+	"io"
+
+	"powercut/guest/ledger"
+	"powercut/guest/workload"
+	"powercut/harness/blocklog"
+)
+
+// Input is what a trace is read from.
+type Input struct {
+	Events  []blocklog.Event // up to the cut
+	Payload io.ReaderAt      // holds the payload of a write at its DataAt
+	Plan    workload.Plan
+	Records []ledger.Record // in order of publication, to the last one before the cut
+	// Base is the formatted image that the guest mounted, its file system at
+	// offset 0. Where it is nil, or holds no file system of the ext family, the
+	// journal is told by the magic of its blocks alone.
+	Base io.ReaderAt
+	// CacheAdvertised: the drive told the guest's side that it has a cache to be
+	// flushed. Where it did not, no flush can reach it.
+	CacheAdvertised bool
+	// WriteThrough: the drive holds nothing back, so that a write is durable as
+	// soon as it has been answered. False is a drive with a volatile cache.
+	WriteThrough bool
+	// Lag is the number of ops that may have begun before the log knew of it: 0
+	// with a ledger in memory, whose counts are exact.
+	Lag int
+}
+
+func (in Input) lag() uint64 { return uint64(max(in.Lag, 0)) }
+
+// Trace is a block log, understood.
+type Trace struct {
+	Requests []Request // Requests[i] has the number i+1
+	Bill     Bill
+	// Covers holds one entry for each acknowledged op, ascending, the creation of
+	// the file (op 0) included.
+	Covers []Cover
+	// Journal is where the journal lies on the drive, in the order of its blocks;
+	// empty where there is none, or it could not be told.
+	Journal []workload.Extent
+	// BlockSize of the file system in bytes, 0 where it could not be told.
+	BlockSize int64
+}
+
+// MaxPayload is the length in bytes of the longest write that Read accepts, twice
+// what an NBD client may send (32 MiB).
+const MaxPayload = 64 << 20
+
+// Read makes a trace of a log. It fails where the log contradicts itself (a reply
+// to nothing, a request that is out of order), where a payload or the base image
+// cannot be read, and where the plan is impossible.
+func Read(in Input) (*Trace, error) {
+	if err := check(in.Plan); err != nil {
+		return nil, fmt.Errorf("check plan: %w", err)
+	}
+	lay, err := readLayout(in.Base)
+	if err != nil {
+		return nil, fmt.Errorf("read file system layout: %w", err)
+	}
+	t := &Trace{Journal: lay.journal, BlockSize: lay.blockSize}
+	if t.Requests, err = join(in.Events, in.Records); err != nil {
+		return nil, fmt.Errorf("join requests: %w", err)
+	}
+	c, err := classify(t.Requests, in, lay)
+	if err != nil {
+		return nil, fmt.Errorf("classify requests: %w", err)
+	}
+	t.Bill = bill(t.Requests, in.Records)
+	t.Covers = covers(t.Requests, c.carries, c.contents.blank, in)
+	return t, nil
+}
+
+// MaxFile is the size in bytes of the largest first content that Read accepts:
+// it keeps some 40 bytes of memory for each of its sectors. MaxOffset is where
+// the last op must end.
+const (
+	MaxFile   = 16 << 30
+	MaxOffset = 1 << 40
+)
+
+func check(p workload.Plan) error {
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	if p.Kind == workload.Overwrite && p.Size > MaxFile {
+		return fmt.Errorf("size: %d is above %d", p.Size, int64(MaxFile))
+	}
+	if end := p.Op(p.Count).End(); end > MaxOffset {
+		return fmt.Errorf("the last op ends at %d: the limit is %d", end, int64(MaxOffset))
+	}
+	return nil
+}
+
+// join pairs the events of each request. It fills all of Request but Class,
+// Detail and Ops.
+func join(events []blocklog.Event, records []ledger.Record) ([]Request, error) {
+	done := finished(records)
+	reqs := make([]Request, 0, len(events)/2+1)
+	for i, e := range events {
+		switch e.Kind {
+		case blocklog.Arrive:
+			if e.Request != uint64(len(reqs))+1 {
+				return nil, fmt.Errorf("event %d: request %d arrives where %d is due", i, e.Request, len(reqs)+1)
+			}
+			r := arrived(e, i)
+			r.During = during(e, done)
+			reqs = append(reqs, r)
+		case blocklog.Reply:
+			if e.Request == 0 || e.Request > uint64(len(reqs)) {
+				return nil, fmt.Errorf("event %d: reply to request %d, which never arrived", i, e.Request)
+			}
+			r := &reqs[e.Request-1]
+			if r.Reply >= 0 {
+				return nil, fmt.Errorf("event %d: second reply to request %d", i, e.Request)
+			}
+			r.Reply, r.ReplyAt, r.Errno = i, e.Time, e.Errno
+			r.NoEffect = r.NoEffect || e.NoEffect
+		default:
+			return nil, fmt.Errorf("event %d: unknown kind %d", i, e.Kind)
+		}
+	}
+	return reqs, nil
+}
+
+func arrived(e blocklog.Event, at int) Request {
+	return Request{
+		Number: e.Request, Op: e.Op, FUA: e.FUA, NoEffect: e.NoEffect,
+		Offset: e.Offset, Length: e.Length,
+		Arrive: at, Reply: -1, ArriveAt: e.Time,
+	}
+}
+
+// finished maps each op that has a record to the count of published records from
+// which on it is known to be over.
+func finished(records []ledger.Record) map[uint64]uint64 {
+	done := make(map[uint64]uint64, len(records))
+	for i, r := range records {
+		done[r.Op] = uint64(i) + 1
+	}
+	return done
+}
+
+// during tells which op was running at an event: the one that had begun last,
+// unless its record was already there.
+func during(e blocklog.Event, done map[uint64]uint64) int {
+	if n, ok := done[e.Started]; ok && e.Acked >= n {
+		return Between
+	}
+	return int(e.Started)
+}

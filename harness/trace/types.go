@@ -1,0 +1,89 @@
+// Package trace reads a block log as a file-system developer would: it tells
+// data from journal, adds up what each sync call cost, and says for each
+// acknowledged op whether its data was durable when it was acknowledged. It is
+// pure, and needs no guest.
+package trace
+
+import (
+	"time"
+
+	"powercut/harness/blocklog"
+)
+
+// Class is what a request carried.
+type Class string
+
+// The classes of requests. A write is Journal where it falls into the journal
+// or, where the journal's place is unknown, holds jbd2 blocks (magic 0xC03B3998);
+// else Data where it holds a sector of the plan's file; and else Metadata.
+const (
+	Data     Class = "data"
+	Journal  Class = "journal"
+	Metadata Class = "metadata"
+	Flush    Class = "flush"
+	Reading  Class = "read"
+	Discard  Class = "discard"
+)
+
+// Request joins the two events of a request and says what it was.
+type Request struct {
+	Number uint64
+	Op     blocklog.Op
+	FUA    bool
+	// NoEffect: the drive ignored the flush or the FUA flag.
+	NoEffect bool
+	Offset   int64
+	Length   int64
+	Errno    int32
+	Arrive   int // position in the log
+	Reply    int // position in the log, or -1: never answered
+	ArriveAt time.Duration
+	ReplyAt  time.Duration // 0 where never answered
+	Class    Class
+	// Detail is what is known beyond the class: for a journal write its jbd2
+	// blocks ("descriptor+2, commit"), for data the ops whose bytes it carries
+	// ("ops 9-12"), for metadata the tables that it touches ("inode table").
+	Detail string
+	// Ops are the ops that wrote last into one of the file's sectors that a write
+	// holds, ascending; 0 is the first content. The write also carries the bytes
+	// of the earlier ops that these left in place. With data=journal a write of
+	// class Journal has ops too.
+	Ops    []int
+	During int // the op that was running when the request arrived, or Between
+}
+
+// Between is the Request.During of a request that arrived when the op that had
+// begun last was already over: the file system's own work. What arrives before
+// op 1 and before the record of the file's creation is during op 0.
+const Between = -1
+
+// Bill is what the ops of a run cost: the mean over the completed ops, op 0 left
+// out, of the requests that arrived while each ran. A write request counts once:
+// a descriptor and its blocks in one request are one journal write, a commit
+// block in another is a second.
+type Bill struct {
+	Ops            int     `json:"ops"` // completed ops that the bill is for
+	DataWrites     float64 `json:"data_writes_per_op"`
+	JournalWrites  float64 `json:"journal_writes_per_op"`
+	MetadataWrites float64 `json:"metadata_writes_per_op"`
+	Flushes        float64 `json:"flushes_per_op"`
+	FUAWrites      float64 `json:"fua_writes_per_op"`
+	DriveTime      float64 `json:"drive_ns_per_op"` // nanoseconds in which at least one of its requests, of any kind, was between arrival and reply
+}
+
+// Cover says how durable the data of one acknowledged op was at its ack.
+type Cover struct {
+	Op      int
+	AckAt   int // position of the first event at which the op was counted as acked, or the cut
+	AckTime time.Duration
+	Writes  []uint64 // the requests that carried its data, before the ack
+	// Durable: before the ack each of the data writes had been answered, and was
+	// itself FUA or was followed by a flush that took effect.
+	Durable bool
+	// Why says it in words, for a reader of the report: what carried the data,
+	// and which flush covered it, or that none reached or took effect.
+	Why string
+	// Journal and Metadata are the writes of these classes that arrived during the
+	// op, and Volatile those of both that were not durable at the ack.
+	Journal, Metadata, Volatile []uint64
+}

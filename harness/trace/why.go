@@ -1,0 +1,187 @@
+package trace
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// explanation says in words why the data of an op was durable at its ack, or not.
+type explanation struct {
+	*coverer
+	w     window
+	parts []part
+}
+
+func (x explanation) String() string {
+	if len(x.parts) == 0 {
+		if e := x.extent(x.w.op); e.Length > 0 {
+			return "not judged: its bytes and all others of its sector are zero, as an empty block is"
+		}
+		return "the op has no data"
+	}
+	var open []part
+	for _, p := range x.parts {
+		if p.at >= x.w.to {
+			open = append(open, p)
+		}
+	}
+	if len(open) == 0 {
+		return "its data was durable at the ack (" + x.covered() + ")"
+	}
+	if len(open) == len(x.parts) {
+		return x.open(open[0], "its data")
+	}
+	from := int64(open[0].sector) * sector
+	return x.open(open[0], fmt.Sprintf("the part of its data from offset %d", from))
+}
+
+// covered names what made the last part of the data durable.
+func (x explanation) covered() string {
+	last := slices.MaxFunc(x.parts, func(a, b part) int { return a.at - b.at })
+	write := x.reqs[last.write].Number
+	switch {
+	case last.flush >= 0:
+		f := x.reqs[last.flush]
+		return fmt.Sprintf("request %d carried it, flush %d covered it at position %d", write, f.Number, f.Reply)
+	case x.in.WriteThrough:
+		return fmt.Sprintf("request %d carried it, to a drive that holds nothing back", write)
+	}
+	return fmt.Sprintf("request %d carried it with FUA", write)
+}
+
+// open says why a part, called what, was not durable. It follows the write that
+// was answered first, which had the best chance.
+func (x explanation) open(p part, what string) string {
+	if len(p.writes) == 0 {
+		return x.uncarried(p, what)
+	}
+	best, failed := -1, -1
+	for _, i := range p.writes {
+		r := x.reqs[i]
+		switch {
+		case r.Reply < 0 || r.Reply >= x.w.to:
+		case r.Errno != 0:
+			failed = i
+		case best < 0 || r.Reply < x.reqs[best].Reply:
+			best = i
+		}
+	}
+	switch {
+	case best >= 0:
+		return x.volatile(x.reqs[best], what)
+	case failed >= 0:
+		r := x.reqs[failed]
+		return fmt.Sprintf("request %d carried %s before the ack, and failed with errno %d", r.Number, what, r.Errno)
+	}
+	return fmt.Sprintf("request %d carried %s, but had not been answered at the ack", x.reqs[p.writes[0]].Number, what)
+}
+
+// uncarried is the case of no write before the ack.
+func (x explanation) uncarried(p part, what string) string {
+	for _, v := range x.carriesOf(p.sector, x.w.to) {
+		if int(v.op) >= x.w.op {
+			r := x.reqs[v.request]
+			return fmt.Sprintf("no write carried %s before the ack; the first that did, request %d, arrived after it, at position %d",
+				what, r.Number, r.Arrive)
+		}
+	}
+	return fmt.Sprintf("no write carried %s, before the ack or after it", what)
+}
+
+// volatile is the case of a write that was answered, and still in the cache.
+func (x explanation) volatile(r Request, what string) string {
+	text := fmt.Sprintf("request %d carried %s and was answered at position %d, yet it was volatile at the ack (position %d): ",
+		r.Number, what, r.Reply, x.w.to)
+	if r.FUA && r.NoEffect {
+		text += "it asked for FUA, which the drive ignored (fault), and "
+	}
+	return text + x.flushed(r)
+}
+
+// flushed says what became of the flushes that might have covered a write.
+func (x explanation) flushed(r Request) string {
+	if len(x.flushes) == 0 {
+		if !x.in.CacheAdvertised {
+			return "the drive never advertised a cache, so no flush could reach it"
+		}
+		return "the drive received no flush in the whole run"
+	}
+	late := x.between(r.Reply, x.w.to)
+	for _, f := range late {
+		switch {
+		case f.Reply < 0 || f.Reply >= x.w.to:
+			return fmt.Sprintf("flush %d arrived after it at position %d, but had not been answered at the ack", f.Number, f.Arrive)
+		case f.NoEffect:
+			return fmt.Sprintf("flush %d reached the drive, which ignored it (fault)", f.Number)
+		case f.Errno != 0:
+			return fmt.Sprintf("flush %d reached the drive, and failed with errno %d", f.Number, f.Errno)
+		}
+	}
+	if early := x.between(x.w.from-1, r.Reply); len(early) > 0 {
+		f := early[len(early)-1]
+		return fmt.Sprintf("flush %d arrived before the write was answered, at position %d, so did not cover it", f.Number, f.Arrive)
+	}
+	return "no flush reached the drive between its answer and the ack"
+}
+
+// between lists the flushes that arrived after one position and before another.
+func (x explanation) between(after, before int) []Request {
+	var list []Request
+	for _, i := range x.flushes[x.after(x.flushes, after):] {
+		if x.reqs[i].Arrive >= before {
+			break
+		}
+		list = append(list, x.reqs[i])
+	}
+	return list
+}
+
+// Lost says why the op, found to be lost, is: either its data was not durable, or
+// it was, and what tells where the data is was not.
+func (c Cover) Lost() string {
+	if !c.Durable {
+		return c.Why
+	}
+	return c.Why + "; what is missing is metadata: " + c.metadata()
+}
+
+// metadata says how durable the other writes were that were made during the op.
+func (c Cover) metadata() string {
+	kind, list := "journal", c.Journal
+	if len(list) == 0 {
+		kind, list = "metadata", c.Metadata
+	}
+	if len(list) == 0 {
+		return "no journal or metadata write was made during the op"
+	}
+	var open []uint64
+	for _, n := range list {
+		if slices.Contains(c.Volatile, n) {
+			open = append(open, n)
+		}
+	}
+	made := fmt.Sprintf("of the %s writes made during the op (%s) ", kind, numberText(list))
+	if len(open) == 0 {
+		return made + "all were durable at the ack"
+	}
+	return made + fmt.Sprintf("these were still volatile at the ack: %s", numberText(open))
+}
+
+// numberText names requests: "requests 4, 5"; at most eight of them.
+func numberText(list []uint64) string {
+	const shown = 8
+	var parts []string
+	for i, n := range list {
+		if i == shown {
+			parts = append(parts, fmt.Sprintf("and %d more", len(list)-shown))
+			break
+		}
+		parts = append(parts, fmt.Sprint(n))
+	}
+	word := "requests "
+	if len(list) == 1 {
+		word = "request "
+	}
+	return word + strings.Join(parts, ", ")
+}

@@ -1,0 +1,67 @@
+package verdict
+
+import (
+	"fmt"
+	"strings"
+
+	"powercut/guest/workload"
+)
+
+// size says what is wrong with the file's size, or nothing. Between what was
+// promised and what the ops that had begun can have made of it each size is
+// right.
+func (j *judge) size() string {
+	if !j.exists {
+		return "" // Setup says so
+	}
+	least, most := int64(0), j.plan.SizeAfter(j.started)
+	if j.acked[0] {
+		least = j.plan.SizeAfter(0)
+	}
+	for k := j.started; k > 0; k-- {
+		if j.acked[k] {
+			least = max(least, j.plan.Op(k).End())
+		}
+	}
+	switch {
+	case j.stat > most:
+		return fmt.Sprintf("%d bytes, but no op that had begun makes it larger than %d", j.stat, most)
+	case j.stat < least:
+		return fmt.Sprintf("%d bytes, but %d were acknowledged", j.stat, least)
+	case int64(len(j.data)) < j.stat:
+		return fmt.Sprintf("%d bytes, but only %d of them could be read", j.stat, len(j.data))
+	}
+	return ""
+}
+
+// describe puts a level into words.
+func (j *judge) describe(level int32) string {
+	switch {
+	case level == ended && !j.exists:
+		return "the file is missing"
+	case level == ended:
+		return fmt.Sprintf("the file ends at %d", len(j.data))
+	case level == blank, level == 0 && j.plan.Kind == workload.Append:
+		return "zeros"
+	case level == 0:
+		return "the content from before op 1"
+	default:
+		return fmt.Sprintf("the content of op %d", level)
+	}
+}
+
+// quoted is how many foreign bytes are shown.
+const quoted = 8
+
+// quote shows the first foreign bytes of an extent that begins with one.
+func (j *judge) quote(e workload.Extent) string {
+	var text strings.Builder
+	noun := "byte"
+	for off := e.Offset; off < min(e.End(), e.Offset+quoted) && j.stranger(off); off++ {
+		if off > e.Offset {
+			noun = "bytes"
+		}
+		fmt.Fprintf(&text, " %#02x", j.data[off])
+	}
+	return noun + text.String() + " that no op wrote there"
+}

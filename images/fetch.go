@@ -1,0 +1,245 @@
+package images
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+
+	"powercut/images/cache"
+	"powercut/images/debian"
+	"powercut/images/modules"
+	"powercut/images/vmlinux"
+)
+
+const (
+	kernelKind = "kernel"
+	// kernelLayout changes when what is kept of a package changes, so that
+	// older entries are not taken for new ones.
+	kernelLayout = 1
+	debianPrefix = "debian:"
+	// keepLimit bounds one module or image that is kept, in bytes.
+	keepLimit = 512 << 20
+)
+
+// debianKernel is a kernel that Debian ships, and the suite that has it.
+type debianKernel struct{ version, suite string }
+
+func debianKernels() []debianKernel {
+	return []debianKernel{{"5.10", "bullseye"}, {"6.1", "bookworm"}, {"6.12", "trixie"}}
+}
+
+// keptFolders are the parts of a package's module tree that a storage test can
+// need. The rest, some 240 MB of drivers for hardware that no guest has, stays
+// out.
+func keptFolders() []string {
+	return []string{
+		"arch/", "block/", "crypto/", "fs/", "lib/", "mm/", "net/9p/", "net/dns_resolver/", "net/sunrpc/",
+		"drivers/ata/", "drivers/base/", "drivers/block/", "drivers/cdrom/", "drivers/char/",
+		"drivers/crypto/virtio/", "drivers/dax/", "drivers/md/", "drivers/message/", "drivers/mmc/",
+		"drivers/mtd/", "drivers/nvdimm/", "drivers/nvme/", "drivers/scsi/", "drivers/target/", "drivers/virtio/",
+	}
+}
+
+// Specs lists what Fetch takes.
+func Specs() []string {
+	var specs []string
+	for _, k := range debianKernels() {
+		specs = append(specs, debianPrefix+k.version)
+	}
+	return specs
+}
+
+// Fetch returns the kernel that spec names: "debian:5.10", "debian:6.1" or
+// "debian:6.12"; "" is DefaultKernel. The first call downloads the newest
+// package of that version; later ones take it from the cache, also without a
+// network.
+func Fetch(ctx context.Context, spec string) (Kernel, error) {
+	if spec == "" {
+		spec = DefaultKernel
+	}
+	source, err := parseSpec(spec)
+	if err != nil {
+		return Kernel{}, err
+	}
+	c, err := cache.Default()
+	if err != nil {
+		return Kernel{}, err
+	}
+	dir, err := c.Entry(ctx, kernelKind, kernelKey(spec), source.build)
+	if err != nil {
+		return Kernel{}, fmt.Errorf("fetch kernel %s (--kernel takes one of your own): %w", spec, err)
+	}
+	k, err := readEntry(dir, spec)
+	if err != nil {
+		return Kernel{}, fmt.Errorf("read kernel %s from the cache folder %s: %w", spec, dir, err)
+	}
+	return k, nil
+}
+
+func kernelKey(spec string) string {
+	return fmt.Sprintf("%s %s layout=%d", spec, debian.Architecture, kernelLayout)
+}
+
+func parseSpec(spec string) (debianKernel, error) {
+	for _, k := range debianKernels() {
+		if spec == debianPrefix+k.version {
+			return k, nil
+		}
+	}
+	return debianKernel{}, fmt.Errorf("unknown kernel %q: it may be one of %s, or the path of a bzImage or vmlinux", spec, strings.Join(Specs(), ", "))
+}
+
+// build fills a cache entry with the newest package of the kernel.
+func (d debianKernel) build(ctx context.Context, dir string) error {
+	state := filepath.Join(dir, "apt")
+	if err := os.Mkdir(state, 0o755); err != nil {
+		return err
+	}
+	apt, err := debian.Setup(ctx, state, d.suite)
+	if err != nil {
+		return err
+	}
+	name, err := apt.Kernel(ctx, d.version)
+	if err != nil {
+		return err
+	}
+	deb, err := apt.Download(ctx, name)
+	if err != nil {
+		return err
+	}
+	version, err := debian.Field(ctx, deb, "Version")
+	if err != nil {
+		return err
+	}
+	if err := unpackKernel(ctx, deb, dir, name+" "+version); err != nil {
+		return err
+	}
+	return os.RemoveAll(state)
+}
+
+// unpackKernel takes from a package what a guest can need.
+func unpackKernel(ctx context.Context, deb, dir, pkg string) error {
+	var image []byte
+	var release string
+	err := debian.Walk(ctx, deb, func(name string, _ int64, r io.Reader) (err error) {
+		switch {
+		case strings.HasPrefix(name, "boot/vmlinuz-"):
+			release = strings.TrimPrefix(name, "boot/vmlinuz-")
+			image, err = io.ReadAll(io.LimitReader(r, vmlinux.MaxImage))
+		case strings.HasPrefix(name, "boot/config-"):
+			err = writeFile(filepath.Join(dir, "config"), r)
+		case strings.HasPrefix(name, "lib/modules/"):
+			err = takeModule(dir, name, r)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if image == nil {
+		return fmt.Errorf("package %s has no boot/vmlinuz", pkg)
+	}
+	index, err := modules.Open(filepath.Join(dir, "modules"))
+	if err != nil {
+		return err
+	}
+	if err := index.Write(); err != nil {
+		return err
+	}
+	return finishKernel(dir, image, description{Release: release, Package: pkg})
+}
+
+// takeModule keeps lib/modules/RELEASE/kernel/… and modules.builtin,
+// decompressed.
+func takeModule(dir, name string, r io.Reader) error {
+	_, rel, ok := strings.Cut(strings.TrimPrefix(name, "lib/modules/"), "/")
+	if !ok || !keepModule(rel) {
+		return nil
+	}
+	plain, err := modules.Decompress(rel, r)
+	if err != nil {
+		return fmt.Errorf("decompress %s: %w", rel, err)
+	}
+	defer plain.Close() //nolint:errcheck // read only
+	return writeFile(filepath.Join(dir, "modules", modules.Plain(rel)), plain)
+}
+
+func keepModule(rel string) bool {
+	if rel == "modules.builtin" {
+		return true
+	}
+	below, ok := strings.CutPrefix(rel, "kernel/")
+	if !ok || !modules.IsModule(rel) {
+		return false
+	}
+	for _, folder := range keptFolders() {
+		if strings.HasPrefix(below, folder) {
+			return true
+		}
+	}
+	return false
+}
+
+// finishKernel extracts the ELF file and writes the description.
+func finishKernel(dir string, image []byte, d description) error {
+	kernel, err := vmlinux.Extract(image)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(dir, "vmlinux")
+	if err := os.WriteFile(path, kernel, 0o644); err != nil {
+		return err
+	}
+	info, err := vmlinux.Inspect(path)
+	if err != nil {
+		return err
+	}
+	if !info.PVH {
+		return ErrNoPVH
+	}
+	d.Hash = fmt.Sprintf("%016x", xxhash.Sum64(kernel))
+	text, err := json.MarshalIndent(d, "", "\t")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, descriptionFile), append(text, '\n'), 0o644)
+}
+
+// writeFile makes a file and the folders above it.
+func writeFile(path string, r io.Reader) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	n, err := io.Copy(f, io.LimitReader(r, keepLimit+1))
+	if err == nil && n > keepLimit {
+		err = fmt.Errorf("%s is over %d bytes", path, keepLimit)
+	}
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}
+
+// hashFile returns the xxhash of a whole file.
+func hashFile(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close() //nolint:errcheck // read only
+	h := xxhash.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", fmt.Errorf("read %s: %w", path, err)
+	}
+	return fmt.Sprintf("%016x", h.Sum64()), nil
+}

@@ -1,0 +1,189 @@
+package images
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"powercut/images/cache"
+	"powercut/images/command"
+)
+
+const (
+	// MinDisk and MaxDisk bound the size of a disk, in bytes.
+	MinDisk = 1 << 20
+	MaxDisk = 16 << 40
+	// DiskUnit is what a disk's size must be a multiple of, in bytes.
+	DiskUnit = 4096
+
+	diskKind    = "disk"
+	diskFile    = "disk.img"
+	mkfsTimeout = 5 * time.Minute
+)
+
+// Fixed values make two runs of one mkfs give the same bytes.
+const (
+	diskUUID     = "70c0e2a4-6f1d-4d0b-9d5c-0d15c0ffee01"
+	diskHashSeed = "70c0e2a4-6f1d-4d0b-9d5c-0d15c0ffee02"
+	diskLabel    = "powercut"
+	diskTime     = "1577836800" // 2020-01-01, seconds since the epoch
+)
+
+// Format says how a disk is formatted.
+type Format struct {
+	Type    string   // "ext2", "ext3" or "ext4"
+	Size    int64    // bytes; MinDisk to MaxDisk, a multiple of DiskUnit
+	Options []string // more options of mkfs, as its arguments: "-O", "^has_journal"
+}
+
+// Formats lists the types that MakeFS takes.
+func Formats() []string { return []string{"ext2", "ext3", "ext4"} }
+
+// MakeFS returns a disk image with a new, empty file system: a sparse,
+// read-only file in the cache, made by the host's mkfs. Nobody may ever open it
+// for writing; drives put their changes elsewhere. It is the same for equal
+// formats and one version and configuration of mkfs.
+func MakeFS(ctx context.Context, f Format) (string, error) {
+	path, err := makeFS(ctx, f)
+	if err != nil {
+		return "", fmt.Errorf("make %s disk: %w", f.Type, err)
+	}
+	return path, nil
+}
+
+func makeFS(ctx context.Context, f Format) (string, error) {
+	args, err := f.arguments()
+	if err != nil {
+		return "", err
+	}
+	mkfs, err := findMkfs(f.Type)
+	if err != nil {
+		return "", err
+	}
+	version, err := mkfsVersion(ctx, mkfs)
+	if err != nil {
+		return "", err
+	}
+	config, err := mke2fsConfig()
+	if err != nil {
+		return "", err
+	}
+	c, err := cache.Default()
+	if err != nil {
+		return "", err
+	}
+	key := fmt.Sprintf("%s %d %q %s config=%s", f.Type, f.Size, args, version, config)
+	dir, err := c.Entry(ctx, diskKind, key, func(ctx context.Context, tmp string) error {
+		return f.build(ctx, mkfs, args, filepath.Join(tmp, diskFile))
+	})
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, diskFile), nil
+}
+
+// build runs mkfs on a new sparse file.
+func (f Format) build(ctx context.Context, mkfs string, args []string, path string) error {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(file.Truncate(f.Size), file.Close()); err != nil {
+		return fmt.Errorf("make file of %d bytes: %w", f.Size, err)
+	}
+	err = command.Command{
+		Path: mkfs,
+		Args: append(slices.Clone(args), path),
+		// e2fsprogs takes the time from these: the first in all versions in
+		// use, the second since 1.47.1.
+		Env:     []string{"E2FSPROGS_FAKE_TIME=" + diskTime, "SOURCE_DATE_EPOCH=" + diskTime},
+		Timeout: mkfsTimeout,
+	}.Run(ctx)
+	if err != nil {
+		return err
+	}
+	return f.checkMade(path)
+}
+
+// checkMade looks at the superblock: mkfs succeeds also where it was told to
+// make nothing (-n), and where it found no room for a journal.
+func (f Format) checkMade(path string) error {
+	const (
+		superblock = 1024
+		offCompat  = 0x5c   // s_feature_compat
+		offMagic   = 0x38   // s_magic
+		magic      = 0xef53 // EXT2_SUPER_MAGIC
+		journal    = 0x4    // EXT3_FEATURE_COMPAT_HAS_JOURNAL
+	)
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close() //nolint:errcheck // read only
+	var sb [1024]byte
+	if _, err := file.ReadAt(sb[:], superblock); err != nil {
+		return err
+	}
+	if binary.LittleEndian.Uint16(sb[offMagic:]) != magic {
+		return errors.New("mkfs succeeded but left no file system: check the options")
+	}
+	hasJournal := binary.LittleEndian.Uint32(sb[offCompat:])&journal != 0
+	if !hasJournal && f.wantsJournal() {
+		return fmt.Errorf("mkfs made no journal: %d bytes are too few for one", f.Size)
+	}
+	return nil
+}
+
+// wantsJournal reports whether a missing journal would be a surprise.
+func (f Format) wantsJournal() bool {
+	all := strings.Join(f.Options, " ")
+	return f.Type == "ext3" || f.Type == "ext4" && !strings.Contains(all, "has_journal") && !strings.Contains(all, "none")
+}
+
+// findMkfs looks in PATH, and where PATH of an ordinary user does not lead.
+func findMkfs(fstype string) (string, error) {
+	name := "mkfs." + fstype
+	if path, err := exec.LookPath(name); err == nil {
+		return path, nil
+	}
+	for _, dir := range []string{"/usr/sbin", "/sbin", "/usr/local/sbin"} {
+		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("find %s: install the package e2fsprogs", name)
+}
+
+// mkfsVersion returns the first line of "mkfs.ext4 -V": "mke2fs 1.47.0
+// (5-Feb-2023)".
+func mkfsVersion(ctx context.Context, mkfs string) (string, error) {
+	var text bytes.Buffer
+	if err := (command.Command{Path: mkfs, Args: []string{"-V"}, Stderr: &text}).Run(ctx); err != nil {
+		return "", fmt.Errorf("ask for version: %w", err)
+	}
+	line, _, _ := strings.Cut(text.String(), "\n")
+	return strings.TrimSpace(line), nil
+}
+
+// mke2fsConfig returns the hash of the file that sets mkfs's defaults
+// (mke2fs.conf(5)), or "none".
+func mke2fsConfig() (string, error) {
+	path := os.Getenv("MKE2FS_CONFIG")
+	if path == "" {
+		path = "/etc/mke2fs.conf"
+	}
+	hash, err := hashFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "none", nil
+	}
+	return hash, err
+}

@@ -1,0 +1,205 @@
+package modules
+
+import (
+	"bytes"
+	"debug/elf"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+	"github.com/ulikunitz/xz"
+)
+
+// MaxFile bounds one module, decompressed, in bytes. One with debug information
+// may well have some 100 MiB.
+const MaxFile = 512 << 20
+
+// Info is the .modinfo section of a module: what modinfo(8) shows.
+type Info struct {
+	Depends  []string // modules that it needs
+	Softdeps []string // in the form "pre: A B post: C"
+	Aliases  []string
+	Vermagic string // "6.1.0-57-amd64 SMP preempt mod_unload modversions"
+}
+
+// Release returns the kernel release that the module was built for.
+func (i Info) Release() string {
+	release, _, _ := strings.Cut(i.Vermagic, " ")
+	return release
+}
+
+// Load reads a module and decompresses it as the ending of its name asks.
+func Load(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // read only
+	r, err := Decompress(path, f)
+	if err != nil {
+		return nil, fmt.Errorf("read module %s: %w", path, err)
+	}
+	defer r.Close() //nolint:errcheck // read only
+	data, err := io.ReadAll(io.LimitReader(r, MaxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("read module %s: %w", path, err)
+	}
+	if len(data) > MaxFile {
+		return nil, fmt.Errorf("read module %s: over %d bytes", path, MaxFile)
+	}
+	return data, nil
+}
+
+// Plain returns a module's file name without the ending of a compression.
+func Plain(path string) string {
+	for _, ending := range []string{".xz", ".zst", ".gz"} {
+		path = strings.TrimSuffix(path, ending)
+	}
+	return path
+}
+
+// Decompress returns a reader of the module in r, which is compressed as the
+// ending of its name says.
+func Decompress(name string, r io.Reader) (io.ReadCloser, error) {
+	switch filepath.Ext(name) {
+	case ".xz":
+		x, err := xz.NewReader(r)
+		return io.NopCloser(x), err
+	case ".zst":
+		d, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1))
+		if err != nil {
+			return nil, err
+		}
+		return d.IOReadCloser(), nil
+	case ".gz":
+		return gzip.NewReader(r)
+	}
+	return io.NopCloser(r), nil
+}
+
+// ReadInfo reads the .modinfo section of a decompressed module.
+func ReadInfo(data []byte) (Info, error) {
+	f, err := elf.NewFile(bytes.NewReader(data))
+	if err != nil {
+		return Info{}, fmt.Errorf("read module: %w", err)
+	}
+	section := f.Section(".modinfo")
+	if section == nil {
+		return Info{}, fmt.Errorf("read module: it has no .modinfo section, so it is no kernel module")
+	}
+	text, err := section.Data()
+	if err != nil {
+		return Info{}, fmt.Errorf("read module: %w", err)
+	}
+	return parseInfo(string(text)), nil
+}
+
+// parseInfo reads "key=value" strings, each ended by a zero byte.
+func parseInfo(text string) Info {
+	var info Info
+	for field := range strings.SplitSeq(text, "\x00") {
+		key, value, _ := strings.Cut(field, "=")
+		switch key {
+		case "depends":
+			for dep := range strings.SplitSeq(value, ",") {
+				if dep != "" {
+					info.Depends = append(info.Depends, Normal(dep))
+				}
+			}
+		case "softdep":
+			info.Softdeps = append(info.Softdeps, value)
+		case "alias":
+			info.Aliases = append(info.Aliases, value)
+		case "vermagic":
+			info.Vermagic = value
+		}
+	}
+	return info
+}
+
+// scan reads the index from the modules themselves.
+func (x *Index) scan() error {
+	return filepath.WalkDir(x.dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if !d.Type().IsRegular() || !IsModule(path) {
+			return nil
+		}
+		rel, err := filepath.Rel(x.dir, path)
+		if err != nil {
+			return err
+		}
+		data, err := Load(path)
+		if err != nil {
+			return err
+		}
+		info, err := ReadInfo(data)
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		return x.putInfo(rel, info)
+	})
+}
+
+func (x *Index) putInfo(rel string, info Info) error {
+	name := Normal(rel)
+	m := module{path: rel, deps: info.Depends}
+	for _, s := range info.Softdeps {
+		m.addSoftdep(strings.Fields(s))
+	}
+	for _, a := range info.Aliases {
+		x.addAlias(a, name)
+	}
+	return x.put(name, m)
+}
+
+// Write leaves the index in the folder as depmod's text files, so that the next
+// Open is quick. modules.dep names direct dependencies only, and modules.alias
+// only aliases without wildcards; Open needs no more.
+func (x *Index) Write() error {
+	var dep, soft, alias strings.Builder
+	for _, name := range sortedKeys(x.modules) {
+		m := x.modules[name]
+		dep.WriteString(m.path + ":")
+		for _, d := range m.deps {
+			if file, ok := x.modules[d]; ok {
+				dep.WriteString(" " + file.path)
+			} else if !x.builtin[d] {
+				dep.WriteString(" " + d + ".ko") // known to be absent
+			}
+		}
+		dep.WriteByte('\n')
+		if len(m.pre)+len(m.post) > 0 {
+			fmt.Fprintf(&soft, "softdep %s pre: %s post: %s\n", name, strings.Join(m.pre, " "), strings.Join(m.post, " "))
+		}
+	}
+	for _, a := range sortedKeys(x.aliases) {
+		for _, name := range x.aliases[a] {
+			fmt.Fprintf(&alias, "alias %s %s\n", a, name)
+		}
+	}
+	for name, text := range map[string]string{
+		"modules.dep": dep.String(), "modules.softdep": soft.String(), "modules.alias": alias.String(),
+	} {
+		if err := os.WriteFile(filepath.Join(x.dir, name), []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

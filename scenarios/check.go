@@ -1,0 +1,232 @@
+package scenarios
+
+import (
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"powercut/guest/workload"
+)
+
+var (
+	nameForm   = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+	kernelForm = regexp.MustCompile(`^(host|debian:[a-z0-9][a-z0-9.+~-]*|[^ ]*/[^/ ]+)$`)
+	mountForm  = regexp.MustCompile(`^[A-Za-z0-9_.:+=-]+(,[A-Za-z0-9_.:+=-]+)*$`)
+	partForm   = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
+)
+
+// maxFile is the greatest size of a workload's file.
+const maxFile Size = 1 << 30
+
+// check says what a scenario, each field of which is sound, asks for that cannot
+// be. The decoder tells where the field stood.
+func (s Scenario) check(d *decoder) error {
+	for _, check := range []func(*decoder) error{
+		s.checkTexts, s.checkMkfs, s.checkFile, s.checkWorkload, s.checkCut, s.checkExpect,
+	} {
+		if err := check(d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s Scenario) checkTexts(d *decoder) error {
+	switch {
+	case !nameForm.MatchString(s.Name):
+		return d.at("name").errorf("name: %q is not a name; write lower-case letters, digits and single hyphens", s.Name)
+	case s.About == "":
+		return d.at("about").errorf("about: is empty; say in one line what the scenario is about")
+	case !kernelForm.MatchString(s.Kernel):
+		return d.at("kernel").errorf("kernel: %q is not a kernel; allowed: debian:VERSION such as debian:6.1, host, or the path of a bzImage or vmlinux (with a slash)", s.Kernel)
+	case s.Filesystem.Mount != "" && !mountForm.MatchString(s.Filesystem.Mount):
+		return d.at("filesystem.mount").errorf("filesystem.mount: %q is not a list of mount options; write them with commas and without blanks, such as data=ordered,barrier=1", s.Filesystem.Mount)
+	}
+	return nil
+}
+
+// checkMkfs keeps a scenario from naming what mkfs is to write to: mkfs runs on
+// the host, and takes its target from the command line.
+func (s Scenario) checkMkfs(d *decoder) error {
+	option := false
+	for i, word := range s.Filesystem.Mkfs {
+		at := d.at(fmt.Sprintf("filesystem.mkfs.%d", i))
+		isOption := len(word) > 1 && word[0] == '-'
+		switch {
+		case word == "" || strings.ContainsAny(word, "/ "):
+			return at.errorf("filesystem.mkfs: %q is not an option of mkfs; paths and blanks are not allowed", word)
+		case !isOption && !option:
+			return at.errorf("filesystem.mkfs: %q follows no option; write each option before its value, such as [-b, \"4096\"]", word)
+		}
+		option = isOption
+	}
+	return nil
+}
+
+// checkFile keeps the file below the mount point.
+func (s Scenario) checkFile(d *decoder) error {
+	for part := range strings.SplitSeq(s.Workload.File, "/") {
+		if !partForm.MatchString(part) {
+			return d.at("workload.file").errorf("workload.file: %q is not a path below the mount point; write names of letters, digits, _ . and -, with a slash between them", s.Workload.File)
+		}
+	}
+	return nil
+}
+
+// misfit returns the first op that does not lie within the file, and where it
+// ends, or zeros. Of an append each op fits.
+func (w Workload) misfit() (op int, end Size) {
+	if w.Kind == workload.Append {
+		return 0, 0
+	}
+	if w.Bytes > w.Size {
+		return 1, w.Bytes
+	}
+	for k := range w.Count {
+		offset := Size(k) * w.Stride % w.Size
+		if offset+w.Bytes > w.Size {
+			return k + 1, offset + w.Bytes
+		}
+	}
+	return 0, 0
+}
+
+// full is the greatest size that the file has.
+func (w Workload) full() Size {
+	if w.Kind == workload.Append {
+		return Size(w.Count-1)*w.Stride + w.Bytes
+	}
+	return w.Size
+}
+
+func (s Scenario) checkWorkload(d *decoder) error {
+	w := s.Workload
+	if w.Kind == workload.Append && w.Stride == 0 {
+		return d.at("workload.stride").errorf("workload.stride: 0 lets no append grow the file; allowed with append: from 1")
+	}
+	if op, end := w.misfit(); op > 0 {
+		field := "stride"
+		if w.Bytes > w.Size {
+			field = "bytes"
+		}
+		return d.at("workload."+field).errorf("workload.%s: op %d ends at %s, beyond the file's %s; an overwrite must lie within the file", field, op, end, w.Size)
+	}
+	if err := s.checkRoom(d); err != nil {
+		return err
+	}
+	for i, call := range w.Calls {
+		if err := s.plan(call, 0).Validate(); err != nil {
+			return s.planError(d, i, err)
+		}
+	}
+	return nil
+}
+
+// checkRoom keeps the file, at its greatest, within the format's limit and within
+// half of the file system, which needs room for a journal and for itself.
+func (s Scenario) checkRoom(d *decoder) error {
+	w := s.Workload
+	field, limit := "size", min(maxFile, s.Filesystem.Size/2)
+	if w.Kind == workload.Append {
+		field = "count"
+	}
+	if w.full() > limit {
+		return d.at("workload."+field).errorf("workload.%s: the file takes %s; allowed: up to %s, which is the lesser of %s and half of the file system",
+			field, w.full(), limit, maxFile)
+	}
+	return nil
+}
+
+// planError finds the place of an error of workload.Plan.Validate, which begins
+// with the JSON name of the plan's field.
+func (s Scenario) planError(d *decoder, call int, err error) error {
+	name, message, ok := strings.Cut(err.Error(), ": ")
+	if !ok {
+		name, message = "", err.Error()
+	}
+	switch name {
+	case "path":
+		name = "file"
+	case "call":
+		return d.at(fmt.Sprintf("workload.calls.%d", call)).errorf("workload.calls: %s", message)
+	}
+	if _, known := fieldOf(reflect.TypeFor[Workload](), name); !known {
+		return d.at("workload").errorf("workload: %v", err)
+	}
+	return d.at("workload."+name).errorf("workload.%s: %s", name, message)
+}
+
+// Which names the field of c that is set, or is "" where none or several are.
+func (c Cut) Which() string {
+	v := reflect.ValueOf(c)
+	which := ""
+	for _, f := range reflect.VisibleFields(v.Type()) {
+		if v.FieldByIndex(f.Index).IsZero() {
+			continue
+		}
+		if which != "" {
+			return ""
+		}
+		which = fieldName(f)
+	}
+	return which
+}
+
+// String says the cut in words, such as "op 150" or "random 150-200".
+func (c Cut) String() string {
+	which := c.Which()
+	f, ok := fieldOf(reflect.TypeFor[Cut](), which)
+	if !ok {
+		return "none"
+	}
+	return fmt.Sprintf("%s %v", which, encode(reflect.ValueOf(c).FieldByIndex(f.Index)))
+}
+
+func (s Scenario) checkCut(d *decoder) error {
+	c := s.Cut
+	which := c.Which()
+	if which == "" {
+		return d.at("cut").errorf("cut: must have exactly one of %s", strings.Join(fieldNames(reflect.TypeFor[Cut]()), ", "))
+	}
+	last := max(c.Op, c.Ack, c.Random.Last)
+	at := d.at("cut." + which)
+	if last > s.Workload.Count {
+		return at.errorf("cut.%s: op %d is beyond the workload; allowed: up to its count, %d", which, last, s.Workload.Count)
+	}
+	if c.Ack > 0 && slices.Contains(s.Workload.Calls, workload.None) {
+		return at.errorf("cut.ack: the call none is never acknowledged; cut at an op, or take none from workload.calls")
+	}
+	if c.After >= s.Timeout {
+		return at.errorf("cut.after: %s is not before the timeout; allowed: less than %s", formatDuration(c.After), formatDuration(s.Timeout))
+	}
+	return nil
+}
+
+func (s Scenario) checkExpect(d *decoder) error {
+	v := reflect.ValueOf(s.Expect)
+	for _, f := range reflect.VisibleFields(v.Type()) {
+		bounds, ok := v.FieldByIndex(f.Index).Interface().(Bounds)
+		if !ok {
+			continue
+		}
+		for _, call := range bounds.keys() {
+			path := "expect." + fieldName(f) + "." + string(call)
+			if call != Every && !slices.Contains(s.Workload.Calls, call) {
+				return d.names[path].errorf("%s: %s is not among workload.calls: %s", path, call, strings.Join(words(s.Workload.Calls...), ", "))
+			}
+			if bound := bounds[call]; bound.Unit == Ops && bound.least() > float64(s.Workload.Count) {
+				return d.at(path).errorf("%s: %q can never hold: the workload has %d ops", path, bound, s.Workload.Count)
+			}
+		}
+	}
+	for i, ratio := range s.Expect.Ratios {
+		for _, call := range []workload.Call{ratio.Over, ratio.Under} {
+			if !slices.Contains(s.Workload.Calls, call) {
+				return d.at(fmt.Sprintf("expect.ratios.%d", i)).errorf("expect.ratios: %s is not among workload.calls: %s", call, strings.Join(words(s.Workload.Calls...), ", "))
+			}
+		}
+	}
+	return nil
+}

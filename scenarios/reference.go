@@ -1,0 +1,163 @@
+package scenarios
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+)
+
+// Reference returns the documentation of the format in Markdown: a table of every
+// field, then how values are written, then the timing profiles. It is made from
+// the tags of Scenario and from Default, which are also what Parse goes by.
+func Reference() string {
+	var b strings.Builder
+	b.WriteString("| field | type | default | allowed | meaning |\n|---|---|---|---|---|\n")
+	defaults := reflect.ValueOf(Default())
+	walk(reflect.TypeFor[Scenario](), "", func(path string, f reflect.StructField) {
+		row(&b, "`"+path+"`", typeName(f.Type, f.Tag), defaultOf(defaults, path, f), allowedOf(f.Type, f.Tag), f.Tag.Get("doc"))
+	})
+	b.WriteString("\n| type | written as |\n|---|---|\n")
+	for _, t := range notations() {
+		row(&b, t.name, t.text)
+	}
+	b.WriteString("\n")
+	profiles(&b)
+	return b.String()
+}
+
+// row writes one line of a table.
+func row(b *strings.Builder, cells ...string) {
+	for _, cell := range cells {
+		b.WriteString("| " + strings.ReplaceAll(cell, "|", `\|`) + " ")
+	}
+	b.WriteString("|\n")
+}
+
+// typeName names the type of a field for the reference.
+func typeName(t reflect.Type, tag reflect.StructTag) string {
+	if choices(t) != nil {
+		return "word"
+	}
+	switch t {
+	case reflect.TypeFor[time.Duration]():
+		return "duration"
+	case reflect.TypeFor[Bounds]():
+		return "bounds on " + tag.Get("unit")
+	case reflect.TypeFor[Timing]():
+		return "word or mapping"
+	}
+	switch t.Kind() {
+	case reflect.Slice:
+		return "list of " + typeName(t.Elem(), "") + "s"
+	case reflect.String:
+		return "text"
+	case reflect.Bool:
+		return "switch"
+	case reflect.Int:
+		return "number"
+	}
+	if isMapping(t) {
+		return "mapping"
+	}
+	return strings.ToLower(t.Name()) // size, rate, range, ratio
+}
+
+// allowedOf says what a field may hold.
+func allowedOf(t reflect.Type, tag reflect.StructTag) string {
+	if t.Kind() == reflect.Slice {
+		return joinNonEmpty("; ", strings.Join(choices(t.Elem()), ", "), counted(tag, "entries"))
+	}
+	switch {
+	case choices(t) != nil:
+		return strings.Join(choices(t), ", ")
+	case t == reflect.TypeFor[Timing]():
+		return strings.Join(choices(reflect.TypeFor[Profile]()), ", ")
+	case t.Kind() == reflect.Bool:
+		return "on, off"
+	case t.Kind() == reflect.String:
+		return counted(tag, "characters")
+	default:
+		return limits(tag)
+	}
+}
+
+func counted(tag reflect.StructTag, what string) string {
+	if limits(tag) == "" {
+		return ""
+	}
+	return limits(tag) + " " + what
+}
+
+func joinNonEmpty(sep string, parts ...string) string {
+	var out []string
+	for _, p := range parts {
+		if p != "" {
+			out = append(out, p)
+		}
+	}
+	return strings.Join(out, sep)
+}
+
+// defaultOf prints the default of the field at path.
+func defaultOf(defaults reflect.Value, path string, f reflect.StructField) string {
+	if strings.HasPrefix(path, "drive.timing.") && f.Tag.Get("required") == "" {
+		return "the profile's"
+	}
+	if f.Tag.Get("required") != "" {
+		return "*required*"
+	}
+	v := defaults
+	for name := range strings.SplitSeq(path, ".") {
+		sf, _ := fieldOf(v.Type(), name)
+		v = v.FieldByIndex(sf.Index)
+	}
+	if isMapping(v.Type()) && v.Type() != reflect.TypeFor[Timing]() || optional(f) && empty(v) {
+		return ""
+	}
+	text, err := yaml.MarshalWithOptions(encode(v), yaml.Flow(true))
+	if err != nil {
+		panic(fmt.Sprintf("print default of %s: %v", path, err)) // a test prints them all
+	}
+	return "`" + strings.TrimSpace(string(text)) + "`"
+}
+
+// notation says how values of a type are written.
+type notation struct{ name, text string }
+
+func notations() []notation {
+	return []notation{
+		{"text", "one line of printable characters; in quotes where YAML would read a number"},
+		{"switch", "`on` or `off`; also `yes` and `no`, `true` and `false`"},
+		{"size", "bytes: `512000`, or with a unit: `k`, `K`, `KiB`, `M`, `MiB`, `G`, `GiB` count 1024s, `kB`, `MB`, `GB` count 1000s"},
+		{"rate", "a size per second: `66MB/s`"},
+		{"duration", "a number and `ns`, `us`, `ms`, `s`, `m` or `h`: `0.8ms`, `1m30s`"},
+		{"range", "of ops, both included: `150-200`"},
+		{"bounds", "one bound for every call, or a mapping of calls to bounds, in which `" + string(Every) + "` stands for those that are not named"},
+		{"bound on ops", boundForm(Ops)},
+		{"bound on number", boundForm(Number)},
+		{"bound on time", boundForm(Time)},
+		{"ratio", "two calls and a bound on number: `fsync / O_DSYNC >= 2.5`"},
+	}
+}
+
+// profiles writes the values of each timing profile as a table.
+func profiles(b *strings.Builder) {
+	t := reflect.TypeFor[Timing]()
+	row(b, fieldNames(t)...)
+	b.WriteString(strings.Repeat("|---", t.NumField()) + "|\n")
+	for _, name := range choices(reflect.TypeFor[Profile]()) {
+		timing := reflect.ValueOf(Profile(name).Timing())
+		var cells []string
+		for _, f := range reflect.VisibleFields(t) {
+			cell := "-"
+			if v := timing.FieldByIndex(f.Index); !v.IsZero() {
+				cell = fmt.Sprint(encode(v))
+			}
+			cells = append(cells, cell)
+		}
+		row(b, cells...)
+	}
+}

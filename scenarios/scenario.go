@@ -1,0 +1,194 @@
+// Package scenarios defines what a scenario is, reads it strictly from YAML, and
+// holds the library of scenarios that ships inside the binary.
+//
+// The struct Scenario is the format: its tags name each field, its limits and
+// its meaning, Default holds every default, and Reference prints all of it, so
+// that parser and documentation cannot drift apart.
+//
+// Anything that a scenario says and that cannot be done is an *Error with file,
+// line and column. A scenario never names its seed: the seed comes with the run,
+// and the two together fix everything that is decided at random.
+package scenarios
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"reflect"
+	"time"
+
+	"powercut/guest/workload"
+	"powercut/harness/verdict"
+)
+
+// Scenario is one case: a guest, a file system on a drive, a workload, a cut, and
+// what is expected of them.
+//
+// The tags are the schema. yaml is the name in the file; doc the meaning;
+// required marks a field without a default; min and max bound a value (for a text
+// or a list, its length), both included; unit tells what a Bound counts.
+type Scenario struct {
+	Name       string        `yaml:"name" required:"true" max:"60" doc:"how the scenario is called; of an embedded one, the file's base name"`
+	About      string        `yaml:"about" required:"true" max:"160" doc:"one line for the listing"`
+	Source     string        `yaml:"source,omitempty" max:"400" doc:"where the case comes from"`
+	Kernel     string        `yaml:"kernel" max:"400" doc:"the guest's kernel"`
+	Guest      Guest         `yaml:"guest" doc:"the virtual machine"`
+	Filesystem Filesystem    `yaml:"filesystem" doc:"the file system under test"`
+	Drive      Drive         `yaml:"drive" doc:"the drive under the file system"`
+	Workload   Workload      `yaml:"workload" doc:"what the guest does"`
+	Cut        Cut           `yaml:"cut" required:"true" doc:"when the power goes; exactly one of the fields"`
+	AtCut      Fate          `yaml:"at-cut" doc:"what the cut does to the drive's volatile cache"`
+	Timeout    time.Duration `yaml:"timeout" min:"1s" max:"1h" doc:"for one sync call: its workload, and again its recovery"`
+	Expect     Expect        `yaml:"expect" doc:"what must hold for the run to pass"`
+}
+
+// Guest is the virtual machine.
+type Guest struct {
+	Memory Size `yaml:"memory" min:"192MiB" max:"2GiB" doc:"the guest's memory"`
+}
+
+// Filesystem is the file system under test.
+type Filesystem struct {
+	Type  FilesystemType `yaml:"type" required:"true" doc:"what mkfs makes"`
+	Size  Size           `yaml:"size" min:"16MiB" max:"64GiB" doc:"of the drive, all of which the file system takes"`
+	Mkfs  []string       `yaml:"mkfs,omitempty" max:"32" doc:"further options of mkfs, such as [-b, \"4096\"]; no paths"`
+	Mount string         `yaml:"mount,omitempty" max:"200" doc:"mount options, such as data=ordered"`
+}
+
+// Drive is the emulated drive.
+type Drive struct {
+	Bus        Bus     `yaml:"bus" doc:"how the guest reaches the drive"`
+	WriteCache bool    `yaml:"write-cache" doc:"on: a write is volatile until a flush; off: a write is answered once it is on the media"`
+	Timing     Timing  `yaml:"timing" doc:"the drive's mechanics: a profile's name, or a mapping of the fields below"`
+	Faults     []Fault `yaml:"faults,omitempty" max:"3" doc:"what is wrong with the drive"`
+}
+
+// Workload is what the guest does, once for each of Calls.
+type Workload struct {
+	Kind   workload.Kind   `yaml:"kind" required:"true" doc:"overwrite: the file has its full size and is synced before op 1; append: it begins empty"`
+	File   string          `yaml:"file" max:"200" doc:"below the mount point"`
+	Size   Size            `yaml:"size" min:"1" max:"1GiB" doc:"of the file; an append may grow to (count-1)*stride+bytes"`
+	Count  int             `yaml:"count" min:"1" max:"1000000" doc:"ops"`
+	Bytes  Size            `yaml:"bytes" min:"1" max:"16MiB" doc:"written by each op"`
+	Stride Size            `yaml:"stride" min:"0" max:"1GiB" doc:"from one op's offset to the next; an overwrite goes on at offset modulo size"`
+	Calls  []workload.Call `yaml:"calls" min:"1" max:"5" doc:"the sync calls, each with a guest, a drive and a cut of its own"`
+}
+
+// Cut says when the power goes. Exactly one field is set; the others are zero.
+type Cut struct {
+	Op       int           `yaml:"op,omitempty" min:"1" max:"1000000" doc:"once this op has begun"`
+	Ack      int           `yaml:"ack,omitempty" min:"1" max:"1000000" doc:"once this op is acknowledged"`
+	Position int           `yaml:"position,omitempty" min:"1" max:"1000000000" doc:"at this position in the block log"`
+	After    time.Duration `yaml:"after,omitempty" min:"1ms" max:"1h" doc:"this long after op 1 began, in host time"`
+	Random   Range         `yaml:"random,omitempty" doc:"at an op of this range and a few requests into it, both from the seed"`
+}
+
+// Expect is what must hold for the run to pass.
+type Expect struct {
+	Lost          Bounds                `yaml:"lost" unit:"ops" doc:"acknowledged ops that did not survive"`
+	Foreign       Bounds                `yaml:"foreign" unit:"ops" doc:"ops with bytes that were never written there"`
+	Recovery      verdict.RecoveryClass `yaml:"recovery" doc:"how the fresh guest fares with what the cut left"`
+	JournalWrites Bounds                `yaml:"journal-writes,omitempty" unit:"number" doc:"journal writes per op"`
+	Flushes       Bounds                `yaml:"flushes,omitempty" unit:"number" doc:"flushes per op"`
+	Mean          Bounds                `yaml:"mean,omitempty" unit:"time" doc:"mean latency of the sync call, in guest time"`
+	P50           Bounds                `yaml:"p50,omitempty" unit:"time" doc:"median latency"`
+	P99           Bounds                `yaml:"p99,omitempty" unit:"time" doc:"99th percentile of the latency"`
+	Max           Bounds                `yaml:"max,omitempty" unit:"time" doc:"longest latency"`
+	Ratios        []Ratio               `yaml:"ratios,omitempty" max:"32" doc:"between the p50 latencies of two sync calls"`
+}
+
+// Condition is one bound that a run must keep: that on a measure of one sync call.
+type Condition struct {
+	Measure string // the field's name in the file: lost, foreign, journal-writes, p50 ...
+	Call    workload.Call
+	Bound   Bound
+}
+
+// String prints the condition in one line, such as "fsync: journal-writes >= 2".
+func (c Condition) String() string {
+	return fmt.Sprintf("%s: %s %s", c.Call, c.Measure, c.Bound)
+}
+
+// Conditions spells out the bounds of Expect, measure by measure in the order of
+// the format, each for those of calls that it speaks of.
+func (e Expect) Conditions(calls []workload.Call) []Condition {
+	var out []Condition
+	v := reflect.ValueOf(e)
+	for _, f := range reflect.VisibleFields(v.Type()) {
+		bounds, ok := v.FieldByIndex(f.Index).Interface().(Bounds)
+		if !ok {
+			continue
+		}
+		for _, call := range calls {
+			if bound, ok := bounds.For(call); ok {
+				out = append(out, Condition{Measure: fieldName(f), Call: call, Bound: bound})
+			}
+		}
+	}
+	return out
+}
+
+// Default returns the scenario that an empty file would mean, were nothing
+// required. Every default of the format stands here.
+func Default() Scenario {
+	return Scenario{
+		Kernel:     "debian:6.1",
+		Guest:      Guest{Memory: 192 << 20},
+		Filesystem: Filesystem{Size: 256 << 20},
+		Drive: Drive{
+			Bus:        IDE,
+			WriteCache: true,
+			Timing:     Timing{Profile: NoTiming},
+		},
+		Workload: Workload{
+			File:   "tmp.tmp",
+			Size:   512000,
+			Count:  200,
+			Bytes:  1,
+			Stride: 512,
+			Calls:  []workload.Call{workload.OSync, workload.ODsync, workload.Fsync, workload.Fdatasync},
+		},
+		AtCut:   Lose,
+		Timeout: 2 * time.Minute,
+		Expect: Expect{
+			Lost:     Bounds{Every: {Unit: Ops}},
+			Foreign:  Bounds{Every: {Unit: Ops}},
+			Recovery: verdict.Recovered,
+		},
+	}
+}
+
+// Plans returns one plan for each of the workload's calls, in their order. Each
+// has a seed of its own, which depends on seed and on the call alone: leaving a
+// call out changes nothing for the others.
+func (s Scenario) Plans(seed uint64) []workload.Plan {
+	plans := make([]workload.Plan, 0, len(s.Workload.Calls))
+	for _, call := range s.Workload.Calls {
+		plans = append(plans, s.plan(call, mixSeed(seed, call)))
+	}
+	return plans
+}
+
+func (s Scenario) plan(call workload.Call, seed uint64) workload.Plan {
+	w := s.Workload
+	return workload.Plan{
+		Kind:   w.Kind,
+		Path:   w.File,
+		Size:   int64(w.Size),
+		Count:  w.Count,
+		Bytes:  int64(w.Bytes),
+		Stride: int64(w.Stride),
+		Call:   call,
+		Seed:   seed,
+	}
+}
+
+// mixSeed hashes seed and call (FNV-1a), so that the calls of a run differ.
+func mixSeed(seed uint64, call workload.Call) uint64 {
+	h := fnv.New64a()
+	var word [8]byte
+	binary.LittleEndian.PutUint64(word[:], seed)
+	h.Write(word[:])
+	h.Write([]byte(call))
+	return h.Sum64()
+}
