@@ -47,7 +47,7 @@ func (a *agent) record(w wire.Workload) error {
 		j = s
 	}
 	begun := time.Now()
-	err := w.Plan.Run(mountPoint, j)
+	err := w.Plan.Run(mountPoint, j, flushDrive)
 	elapsed := time.Since(begun)
 	if err = errors.Join(err, s.err); err != nil {
 		return &stageError{"workload", err}
@@ -173,6 +173,22 @@ func freshDrive() (string, error) {
 		return "", fmt.Errorf("drop cached blocks of %s: %w", dev, err)
 	}
 	return dev, nil
+}
+
+// flushDrive empties the drive's write cache, whatever the mount options say of
+// barriers, so that a workload starts from what is on the media: fsync(2) of a
+// block device sends a flush.
+func flushDrive() error {
+	dev, ok := findDrive()
+	if !ok {
+		return errors.New("the guest has no disk")
+	}
+	f, err := os.Open(dev)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Sync()
 }
 
 // flagOptions are the options of mount(8) that mount(2) takes as flags.

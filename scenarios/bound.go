@@ -108,7 +108,7 @@ func ParseBound(text string, unit Unit) (Bound, error) {
 	var err error
 	b.Value, err = parseNumber(text, unit)
 	if err == nil && b.Operator == Below && b.Value == 0 {
-		err = errors.New("can never hold: nothing is below 0")
+		err = errors.New("can never hold; nothing is below 0")
 	}
 	return b, err
 }

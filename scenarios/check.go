@@ -75,24 +75,6 @@ func (s Scenario) checkFile(d *decoder) error {
 	return nil
 }
 
-// misfit returns the first op that does not lie within the file, and where it
-// ends, or zeros. Of an append each op fits.
-func (w Workload) misfit() (op int, end Size) {
-	if w.Kind == workload.Append {
-		return 0, 0
-	}
-	if w.Bytes > w.Size {
-		return 1, w.Bytes
-	}
-	for k := range w.Count {
-		offset := Size(k) * w.Stride % w.Size
-		if offset+w.Bytes > w.Size {
-			return k + 1, offset + w.Bytes
-		}
-	}
-	return 0, 0
-}
-
 // full is the greatest size that the file has.
 func (w Workload) full() Size {
 	if w.Kind == workload.Append {
@@ -102,24 +84,12 @@ func (w Workload) full() Size {
 }
 
 func (s Scenario) checkWorkload(d *decoder) error {
-	w := s.Workload
-	if w.Kind == workload.Append && w.Stride == 0 {
-		return d.at("workload.stride").errorf("workload.stride: 0 lets no append grow the file; allowed with append: from 1")
-	}
-	if op, end := w.misfit(); op > 0 {
-		field := "stride"
-		if w.Bytes > w.Size {
-			field = "bytes"
-		}
-		return d.at("workload."+field).errorf("workload.%s: op %d ends at %s, beyond the file's %s; an overwrite must lie within the file", field, op, end, w.Size)
-	}
 	if err := s.checkRoom(d); err != nil {
 		return err
 	}
-	for i, call := range w.Calls {
-		if err := s.plan(call, 0).Validate(); err != nil {
-			return s.planError(d, i, err)
-		}
+	// The calls are sound by themselves, and nothing else differs between plans.
+	if err := s.plan(s.Workload.Calls[0], 0).Validate(); err != nil {
+		return planError(d, err)
 	}
 	return nil
 }
@@ -140,17 +110,11 @@ func (s Scenario) checkRoom(d *decoder) error {
 }
 
 // planError finds the place of an error of workload.Plan.Validate, which begins
-// with the JSON name of the plan's field.
-func (s Scenario) planError(d *decoder, call int, err error) error {
-	name, message, ok := strings.Cut(err.Error(), ": ")
-	if !ok {
-		name, message = "", err.Error()
-	}
-	switch name {
-	case "path":
+// with the JSON name of the plan's field. But for the path these are ours.
+func planError(d *decoder, err error) error {
+	name, message, _ := strings.Cut(err.Error(), ": ")
+	if name == "path" {
 		name = "file"
-	case "call":
-		return d.at(fmt.Sprintf("workload.calls.%d", call)).errorf("workload.calls: %s", message)
 	}
 	if _, known := fieldOf(reflect.TypeFor[Workload](), name); !known {
 		return d.at("workload").errorf("workload: %v", err)
@@ -204,29 +168,40 @@ func (s Scenario) checkCut(d *decoder) error {
 	return nil
 }
 
+// checkExpect demands that what is expected is about calls that are made, and can
+// come true.
 func (s Scenario) checkExpect(d *decoder) error {
 	v := reflect.ValueOf(s.Expect)
 	for _, f := range reflect.VisibleFields(v.Type()) {
-		bounds, ok := v.FieldByIndex(f.Index).Interface().(Bounds)
-		if !ok {
-			continue
-		}
-		for _, call := range bounds.keys() {
-			path := "expect." + fieldName(f) + "." + string(call)
-			if call != Every && !slices.Contains(s.Workload.Calls, call) {
-				return d.names[path].errorf("%s: %s is not among workload.calls: %s", path, call, strings.Join(words(s.Workload.Calls...), ", "))
-			}
-			if bound := bounds[call]; bound.Unit == Ops && bound.least() > float64(s.Workload.Count) {
-				return d.at(path).errorf("%s: %q can never hold: the workload has %d ops", path, bound, s.Workload.Count)
+		if bounds, ok := v.FieldByIndex(f.Index).Interface().(Bounds); ok {
+			if err := s.checkBounds(d, "expect."+fieldName(f), bounds); err != nil {
+				return err
 			}
 		}
 	}
 	for i, ratio := range s.Expect.Ratios {
 		for _, call := range []workload.Call{ratio.Over, ratio.Under} {
 			if !slices.Contains(s.Workload.Calls, call) {
-				return d.at(fmt.Sprintf("expect.ratios.%d", i)).errorf("expect.ratios: %s is not among workload.calls: %s", call, strings.Join(words(s.Workload.Calls...), ", "))
+				return d.at(fmt.Sprintf("expect.ratios.%d", i)).errorf("expect.ratios: %s", s.notMade(call))
 			}
 		}
 	}
 	return nil
+}
+
+func (s Scenario) checkBounds(d *decoder, path string, bounds Bounds) error {
+	for _, call := range bounds.keys() {
+		below := join(path, string(call))
+		if call != Every && !slices.Contains(s.Workload.Calls, call) {
+			return d.names[below].errorf("%s: %s", path, s.notMade(call))
+		}
+		if bound := bounds[call]; bound.Unit == Ops && bound.least() > float64(s.Workload.Count) {
+			return d.at(below).errorf("%s: %q can never hold; the workload has %d ops", path, bound, s.Workload.Count)
+		}
+	}
+	return nil
+}
+
+func (s Scenario) notMade(call workload.Call) string {
+	return fmt.Sprintf("%s is not among workload.calls: %s", call, strings.Join(words(s.Workload.Calls...), ", "))
 }

@@ -35,6 +35,9 @@ func Parse(name string, data []byte, overrides ...Override) (Scenario, error) {
 	if err := d.decode(reflect.ValueOf(&s).Elem(), root, spot{}); err != nil {
 		return Scenario{}, err
 	}
+	if _, given := d.values["workload.size"]; !given && s.Workload.Kind == workload.Append {
+		s.Workload.Size = s.Workload.full()
+	}
 	if err := s.check(&d); err != nil {
 		return Scenario{}, err
 	}

@@ -3,7 +3,8 @@ package scenarios
 import (
 	"fmt"
 	"reflect"
-	"strconv"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml"
@@ -23,23 +24,23 @@ func (s Scenario) Marshal() ([]byte, error) {
 func encode(v reflect.Value) any {
 	switch value := v.Interface().(type) {
 	case time.Duration:
-		return formatDuration(value)
+		return plain(formatDuration(value))
 	case bool:
 		return formatSwitch(value)
 	case Size:
-		return word(value.String())
+		return plain(value.String())
 	case Timing:
 		if value == value.Profile.Timing() {
-			return string(value.Profile)
+			return plain(value.Profile)
 		}
 	case Bounds:
 		return value.encode()
 	case Rate:
-		return value.String()
+		return plain(value.String())
 	case Range:
-		return value.String()
+		return plain(value.String())
 	case Ratio:
-		return value.String()
+		return plain(value.String())
 	}
 	switch v.Kind() {
 	case reflect.Struct:
@@ -51,7 +52,7 @@ func encode(v reflect.Value) any {
 		}
 		return items
 	case reflect.String:
-		return v.String()
+		return word(v.String())
 	default:
 		return v.Interface()
 	}
@@ -82,29 +83,44 @@ func empty(v reflect.Value) bool {
 func (b Bounds) encode() any {
 	keys := b.keys()
 	if len(keys) == 1 && keys[0] == Every {
-		return word(b[Every].String())
+		return b[Every].encode()
 	}
 	var out yaml.MapSlice
 	for _, call := range keys {
-		out = append(out, yaml.MapItem{Key: string(call), Value: word(b[call].String())})
+		out = append(out, yaml.MapItem{Key: string(call), Value: b[call].encode()})
 	}
 	return out
 }
 
-// word is text as it stands in a file: digits without the quotes that keep other
-// texts from being read as numbers.
-func word(text string) any {
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil && digits(text) {
-		return n
+// encode prints the bound. A comparison needs quotes: to YAML, > begins a text of
+// several lines.
+func (b Bound) encode() plain {
+	if strings.HasPrefix(b.String(), ">") {
+		return plain(`"` + b.String() + `"`)
 	}
-	return text
+	return plain(b.String())
 }
 
-// plain is a word that the YAML library would put in quotes for the sake of
-// readers of YAML 1.1, to whom on and off are not words.
+// word is text as it stands in a file: with quotes where YAML could take it for
+// anything but a text.
+func word(text string) plain {
+	if simple.MatchString(text) && !reserved.MatchString(text) {
+		return plain(text)
+	}
+	return plain(`"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text) + `"`)
+}
+
+var (
+	// simple texts begin with a letter and have no mark with a meaning in YAML.
+	simple = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_./=,;()+-]|:[A-Za-z0-9]| [A-Za-z0-9_./=()])*$`)
+	// reserved words are no texts to some reader of YAML.
+	reserved = regexp.MustCompile(`(?i)^(null|true|false|yes|no|on|off|y|n|nan|inf)$`)
+)
+
+// plain is a piece of YAML.
 type plain string
 
-// MarshalYAML returns the word as it is.
+// MarshalYAML returns it as it is.
 func (p plain) MarshalYAML() ([]byte, error) { return []byte(p), nil }
 
 func formatSwitch(on bool) plain {

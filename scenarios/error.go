@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -74,8 +75,16 @@ type place struct {
 	line, column int
 }
 
-// errorf returns an error about what stands at p.
+// maxWord is how many bytes of a value an error repeats.
+const maxWord = 400
+
+// errorf returns an error about what stands at p. Texts among args are cut short.
 func (p place) errorf(format string, args ...any) *Error {
+	for i, arg := range args {
+		if text, ok := arg.(string); ok && len(text) > maxWord {
+			args[i] = strings.ToValidUTF8(text[:maxWord], "") + "..."
+		}
+	}
 	e := &Error{File: p.source.name, Message: fmt.Sprintf(format, args...)}
 	if len(p.source.lines) > 0 {
 		e.Line, e.Column = max(p.line, 1), max(p.column, 1)
@@ -102,7 +111,7 @@ func didYouMean(word string, words []string) string {
 }
 
 // closest lists up to three of words that are within a third of word's length
-// from it in single-character edits, or that it begins; the nearest first.
+// from it in edits, the nearest first, then those that word begins.
 func closest(word string, words []string) []string {
 	var near []string
 	limit := max(1, len(word)/3)
@@ -114,35 +123,40 @@ func closest(word string, words []string) []string {
 		}
 	}
 	for _, w := range words {
-		if len(near) == 0 && len(word) >= 2 && strings.HasPrefix(w, word) {
+		if len(word) >= 3 && strings.HasPrefix(w, word) && !slices.Contains(near, w) {
 			near = append(near, w)
 		}
 	}
 	return near[:min(len(near), 3)]
 }
 
-// edits is the Levenshtein distance of a and b. Words of more than 64 bytes are
-// far from any other.
+// edits is how many single characters must be put in, taken out or replaced, or
+// neighbours swapped, to make b of a (the optimal string alignment distance).
+// Texts of more than 64 bytes are far from any other.
 func edits(a, b string) int {
-	const far = 1 << 10
 	if len(a) > 64 || len(b) > 64 {
-		return far
+		return 1 << 10
 	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	var rows [3][]int // for i-2, i-1 and i bytes of a: the distance to each beginning of b
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
 	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
+	for j := range rows[2] {
+		rows[2][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		rows[0], rows[1], rows[2] = rows[1], rows[2], rows[0]
+		rows[2][0] = i
+		for j := 1; j <= len(b); j++ {
+			replace := rows[1][j-1]
+			if a[i-1] != b[j-1] {
+				replace++
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+			rows[2][j] = min(replace, rows[1][j]+1, rows[2][j-1]+1)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				rows[2][j] = min(rows[2][j], rows[0][j-2]+1)
+			}
 		}
 	}
-	return row[len(b)]
+	return rows[2][len(b)]
 }

@@ -1,22 +1,123 @@
 package scenarios
 
 import (
-	"fmt"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
-func TestEmbedded(t *testing.T) {
-	for _, info := range List() {
-		s, err := Load(info.Name)
+// TestLibrary: each embedded scenario is sound, bears its file's name, and reads
+// back equal from what Marshal writes.
+func TestLibrary(t *testing.T) {
+	infos := List()
+	if len(infos) == 0 {
+		t.Fatal("the library is empty")
+	}
+	seen := map[string]bool{}
+	for _, family := range Families() {
+		seen[family] = true
+	}
+	for _, info := range infos {
+		t.Run(info.Name, func(t *testing.T) {
+			if seen[info.Name] {
+				t.Errorf("two scenarios or families are called %s", info.Name)
+			}
+			seen[info.Name] = true
+			s, err := Load(info.Name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.Name != info.Name || s.About != info.About {
+				t.Errorf("%s/%s.yaml is listed as %+v, and says %q, %q", info.Family, info.Name, info, s.Name, s.About)
+			}
+			checkRoundTrip(t, s)
+		})
+	}
+}
+
+// TestLibraryHolds names what must never leave the library.
+func TestLibraryHolds(t *testing.T) {
+	want := map[string][]string{
+		"barriers": {"barrier-off", "barrier-off-write-through", "barrier-on"},
+		"drive":    {"cache-unadvertised", "flush-ignored"},
+		"threads":  {"ext2-overwrite", "ext3-append", "ext3-overwrite", "ext4-overwrite"},
+	}
+	for family, names := range want {
+		all, err := Family(family)
 		if err != nil {
 			t.Error(err)
+		}
+		for _, name := range names {
+			if !slices.ContainsFunc(all, func(s Scenario) bool { return s.Name == name }) {
+				t.Errorf("family %s has no %s", family, name)
+			}
+		}
+	}
+}
+
+func TestFind(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "own.yaml")
+	if err := os.WriteFile(file, []byte(base), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for arg, want := range map[string][]string{
+		file:             {"x"},
+		"ext3-overwrite": {"ext3-overwrite"},
+		"drive":          {"cache-unadvertised", "flush-ignored"},
+	} {
+		all, err := Find(arg, Override{Path: "workload.bytes", Value: "2"})
+		if err != nil {
+			t.Errorf("Find(%q): %v", arg, err)
+		}
+		var names []string
+		for _, s := range all {
+			names = append(names, s.Name)
+			if s.Workload.Bytes != 2 {
+				t.Errorf("Find(%q): the override did not reach %s", arg, s.Name)
+			}
+		}
+		if diff := cmp.Diff(want, names); diff != "" {
+			t.Errorf("Find(%q):\n%s", arg, diff)
+		}
+	}
+}
+
+func TestFindErrors(t *testing.T) {
+	var missing *NotFoundError
+	for arg, near := range map[string]string{"ext3-overwrit": "ext3-overwrite", "barier": "", "barrier": "barrier-off", "zzz": "", "": ""} {
+		_, err := Find(arg)
+		if !errors.As(err, &missing) {
+			t.Errorf("Find(%q) gave %v, not a *NotFoundError", arg, err)
 			continue
 		}
-		out, err := s.Marshal()
-		fmt.Println(string(out), err)
-		_, err = Parse("x", out)
-		if err != nil {
-			t.Error(err)
+		if near != "" && !slices.Contains(missing.Near, near) {
+			t.Errorf("Find(%q) proposes %v, and not %s", arg, missing.Near, near)
 		}
+		if !strings.Contains(err.Error(), "families: "+strings.Join(Families(), ", ")) {
+			t.Errorf("Find(%q) does not list the families: %v", arg, err)
+		}
+	}
+	for _, arg := range []string{"drive", "flush-ignored"} {
+		var e *Error
+		if _, err := Find(arg, Override{Path: "drive.bus", Value: "scsi"}); !errors.As(err, &e) {
+			t.Errorf("Find(%q) with a wrong override gave %v", arg, err)
+		}
+	}
+	for _, arg := range []string{"./none.yaml", "none.yaml", t.TempDir()} {
+		if _, err := Find(arg); err == nil || errors.As(err, &missing) {
+			t.Errorf("Find(%q) gave %v", arg, err)
+		}
+	}
+	big := filepath.Join(t.TempDir(), "big.yaml")
+	if err := os.WriteFile(big, []byte(strings.Repeat("#", maxSource+2)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LoadFile(big); err == nil || !strings.Contains(err.Error(), "larger than") {
+		t.Errorf("a file too large gave %v", err)
 	}
 }

@@ -1,8 +1,10 @@
 package scenarios
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"regexp"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -12,7 +14,7 @@ import (
 
 // Limits on what is parsed at all.
 const (
-	maxSource = 64 << 10 // bytes of a scenario
+	maxSource = 32 << 10 // bytes of a scenario
 	maxDepth  = 16       // nested lists and mappings
 )
 
@@ -84,7 +86,8 @@ func parseNode(src *source, data []byte) (root *node, err error) {
 			root, err = nil, start.errorf("cannot be read as YAML: %v", r)
 		}
 	}()
-	file, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
+	// The library folds the lines of a text only if the last one is ended.
+	file, err := parser.ParseBytes(append(bytes.Clone(data), '\n'), 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		return nil, syntaxError(src, err)
 	}
@@ -117,8 +120,15 @@ func syntaxError(src *source, err error) *Error {
 	if tk := yamlErr.GetToken(); tk != nil && tk.Position != nil {
 		p.line, p.column = tk.Position.Line, tk.Position.Column
 	}
-	return p.errorf("cannot be read as YAML: %s", yamlErr.GetMessage())
+	hint := ""
+	if p.line <= len(src.lines) && bareComparison.MatchString(src.lines[p.line-1]) {
+		hint = `; put a comparison in quotes, such as ">= 2"`
+	}
+	return p.errorf("cannot be read as YAML: %s%s", yamlErr.GetMessage(), hint)
 }
+
+// bareComparison finds a comparison that YAML takes for the head of a folded text.
+var bareComparison = regexp.MustCompile(`[:-]\s+>=?\s*[0-9]`)
 
 // converter turns the library's tree into nodes.
 type converter struct {

@@ -67,7 +67,7 @@ type Drive struct {
 type Workload struct {
 	Kind   workload.Kind   `yaml:"kind" required:"true" doc:"overwrite: the file has its full size and is synced before op 1; append: it begins empty"`
 	File   string          `yaml:"file" max:"200" doc:"below the mount point"`
-	Size   Size            `yaml:"size" min:"1" max:"1GiB" doc:"of the file; an append may grow to (count-1)*stride+bytes"`
+	Size   Size            `yaml:"size" min:"1" max:"1GiB" doc:"of the file; with append a bound on what it grows to and, left out, what the ops come to: (count-1)*stride+bytes"`
 	Count  int             `yaml:"count" min:"1" max:"1000000" doc:"ops"`
 	Bytes  Size            `yaml:"bytes" min:"1" max:"16MiB" doc:"written by each op"`
 	Stride Size            `yaml:"stride" min:"0" max:"1GiB" doc:"from one op's offset to the next; an overwrite goes on at offset modulo size"`

@@ -28,6 +28,9 @@ func (p Plan) Layout() Layout {
 	return Layout{bytes: p.Bytes, grid: grid, slots: slots, step: step, inverse: modulo(inverse, slots)}
 }
 
+// Round is the number of ops after which offsets repeat.
+func (l Layout) Round() int { return int(l.slots) }
+
 // Last returns the last of the ops from, from-every, from-2·every, … that writes
 // the byte at off, or 0 where none of those from 1 on does.
 func (l Layout) Last(off int64, from, every int) int {

@@ -25,13 +25,19 @@ type Journal interface {
 // Run carries out the plan in the file system mounted at dir. An op that fails is
 // a result, kept in its record; an error is returned only where the plan could
 // not be begun. Times in the records are nanoseconds since Run was called.
-func (p Plan) Run(dir string, j Journal) error {
+//
+// Between op 0 and op 1 settle is called, to make the start of the workload
+// durable by means other than the file system's.
+func (p Plan) Run(dir string, j Journal, settle func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // no collection inside an op
 	r := runner{plan: p, path: filepath.Join(dir, p.Path), dir: dir, journal: j, epoch: time.Now()}
 	if err := r.create(); err != nil {
 		return err
+	}
+	if err := settle(); err != nil {
+		return fmt.Errorf("settle: %w", err)
 	}
 	return r.ops()
 }

@@ -46,13 +46,17 @@ const (
 	Reply
 )
 
+// Durable tells that a write, zeroes or trim is on the media when it is answered.
+func (e Event) Durable() bool { return (e.FUA || e.Through) && !e.NoEffect }
+
 // Event is one line of the log.
 type Event struct {
 	Kind     Kind
 	Request  uint64 // number of the request, from 1, in order of arrival
 	Op       Op
 	FUA      bool          // the request asked to be durable before its reply (Force Unit Access)
-	NoEffect bool          // a fault made the drive ignore the flush, or the FUA flag
+	Through  bool          // the drive held nothing back: its write cache was off
+	NoEffect bool          // a fault took the effect of the flush, or of FUA and Through, away
 	Offset   int64         // bytes; 0 for a flush
 	Length   int64         // bytes; 0 for a flush
 	Errno    int32         // Reply: 0 or the error that was answered

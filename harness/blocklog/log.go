@@ -16,7 +16,7 @@ import (
 // zero u32, size of the drive i64, zeros, check u64) and then its events, each
 // of 96 bytes, a write's Arrive event followed by its payload, padded to 8:
 //
-//	0 kind u8, op u8, flags u8 (1 FUA, 2 no effect), zero u8, errno i32
+//	0 kind u8, op u8, flags u8 (1 FUA, 2 no effect, 4 through), zero u8, errno i32
 //	8 request u64, 16 offset i64, 24 length i64, 32 time i64 (ns)
 //	40 started u64, 48 acked u64, 56 place of the payload in the file i64
 //	64 zeros, 80 XXH64 of the payload, 88 XXH64 of bytes 0 to 87
@@ -30,6 +30,7 @@ const (
 
 	flagFUA      = 1
 	flagNoEffect = 2
+	flagThrough  = 4
 )
 
 // Writer appends events to a log file. Its methods are for one goroutine at a
@@ -108,6 +109,9 @@ func encode(b []byte, e *Event, sum uint64) {
 	}
 	if e.NoEffect {
 		b[2] |= flagNoEffect
+	}
+	if e.Through {
+		b[2] |= flagThrough
 	}
 	le.PutUint32(b[4:], uint32(e.Errno))
 	le.PutUint64(b[8:], e.Request)
@@ -312,7 +316,7 @@ func decode(b []byte) (e Event, sum uint64, err error) {
 		return Event{}, 0, errors.New("check sum does not match")
 	}
 	return Event{
-		Kind: Kind(b[0]), Op: Op(b[1]), FUA: b[2]&flagFUA != 0, NoEffect: b[2]&flagNoEffect != 0,
+		Kind: Kind(b[0]), Op: Op(b[1]), FUA: b[2]&flagFUA != 0, NoEffect: b[2]&flagNoEffect != 0, Through: b[2]&flagThrough != 0,
 		Errno: int32(le.Uint32(b[4:])), Request: le.Uint64(b[8:]),
 		Offset: int64(le.Uint64(b[16:])), Length: int64(le.Uint64(b[24:])),
 		Time:    time.Duration(le.Uint64(b[32:])),

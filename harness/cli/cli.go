@@ -3,7 +3,25 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"os"
+	"os/signal"
+
+	"github.com/alecthomas/kong"
+	"golang.org/x/sys/unix"
+
+	"powercut/scenarios"
+)
+
+// The exit codes.
+const (
+	exitHeld      = 0   // every expectation was met
+	exitNotHeld   = 1   // at least one was not
+	exitUsage     = 2   // the command line or a scenario is wrong
+	exitHarness   = 125 // the harness could not do it; git bisect run skips such a commit
+	exitInterrupt = 130 // the user interrupted it; git bisect run stops
 )
 
 // Streams are the program's input and outputs.
@@ -12,5 +30,85 @@ type Streams struct {
 	Out, Err io.Writer
 }
 
+// commands is the command line, as kong reads it.
+type commands struct {
+	Run       runCommand       `cmd:"" help:"Run scenarios and say which acknowledged writes survived."`
+	Scenarios scenariosCommand `cmd:"" help:"List the scenarios."`
+	Doctor    doctorCommand    `cmd:"" help:"Say what this machine lacks, and the command that brings it."`
+	Bench     benchCommand     `cmd:"" help:"Measure powercut itself, as ratios within one run."`
+}
+
+const about = `powercut boots a guest on a drive that it emulates, runs a sync workload in it, cuts the power,
+and says which acknowledged writes survived and what each sync call cost.
+
+Exit codes: 0 expectations met, 1 not met, 2 wrong usage or scenario, 125 the harness could not do it,
+130 interrupted.`
+
+// usageError is a mistake of the user.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+// errNotHeld ends a command whose expectations were not met; it has said so.
+var errNotHeld = errors.New("expectations were not met")
+
 // Main runs the command line and returns the exit code.
-func Main(ctx context.Context, args []string, s Streams) int { return 0 }
+func Main(ctx context.Context, args []string, s Streams) (code int) {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, unix.SIGTERM, unix.SIGHUP)
+	defer stop()
+	var c commands
+	exited := -1
+	parser, err := kong.New(&c, kong.Name("powercut"), kong.Description(about), kong.UsageOnError(),
+		kong.Writers(s.Out, s.Err), kong.Exit(func(code int) { exited = code }),
+		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(s))
+	if err != nil {
+		panic(err) // the command line's own definition is wrong
+	}
+	k, err := parser.Parse(args)
+	if exited >= 0 {
+		return exited // --help was asked for, and given
+	}
+	if err != nil {
+		fmt.Fprintf(s.Err, "powercut: %v\nTry: powercut --help\n", err)
+		return exitUsage
+	}
+	return exitCode(ctx, k.Run(), s)
+}
+
+// exitCode tells the user of an error, and the caller of its kind.
+func exitCode(ctx context.Context, err error, s Streams) int {
+	var usage *usageError
+	var scenario *scenarios.Error
+	var unknown *scenarios.NotFoundError
+	switch {
+	case err == nil:
+		return exitHeld
+	case errors.Is(err, errNotHeld):
+		return exitNotHeld
+	case ctx.Err() != nil:
+		fmt.Fprintln(s.Err, "powercut: interrupted")
+		return exitInterrupt
+	case errors.As(err, &usage), errors.As(err, &scenario), errors.As(err, &unknown):
+		fmt.Fprintf(s.Err, "powercut: %v\n", err)
+		return exitUsage
+	}
+	fmt.Fprintf(s.Err, "powercut: the harness failed, which says nothing about the file system: %v\n", err)
+	return exitHarness
+}
+
+// isTerminal tells whether w is a terminal.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
+}
+
+// colour tells whether w takes colours: a terminal, and nobody said no
+// (no-color.org).
+func colour(w io.Writer) bool {
+	return isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}

@@ -92,7 +92,7 @@ func changes(events []blocklog.Event) []*change {
 			answered++
 			c := open[e.Request]
 			c.order = answered
-			c.durable = e.FUA && !e.NoEffect
+			c.durable = e.Durable()
 			delete(open, e.Request)
 		}
 	}

@@ -7,8 +7,8 @@
 //
 // A write is volatile from its arrival until
 //   - a flush that arrived after the write's reply is itself answered, or
-//   - the write is answered and carried FUA (Force Unit Access), as every write
-//     does when the drive's write cache is off.
+//   - the write is answered, and carried FUA (Force Unit Access) or found the
+//     drive's write cache off.
 //
 // When the power is cut, each volatile sector is on the media or is not,
 // independently of all others; which, is the choice of package crash. Reads see
@@ -42,7 +42,7 @@ import (
 // Faults are the drive's deliberate defects.
 type Faults struct {
 	FlushIgnored      bool // a flush is answered and has no effect
-	FUAIgnored        bool // a FUA write is answered while it is volatile
+	FUAIgnored        bool // a FUA write, or any with the cache off, is answered while it is volatile
 	CacheUnadvertised bool // the drive offers neither flush nor FUA, and has a cache all the same
 }
 
@@ -51,9 +51,8 @@ type Config struct {
 	Base io.ReaderAt      // its content at first
 	Size int64            // bytes, a multiple of SectorSize
 	Log  *blocklog.Writer // where everything is recorded; the drive does not close it
-	// WriteCache tells whether writes are answered from the cache (at bus speed)
-	// or from the media. It has no part in what is durable: with the cache off the
-	// host marks each write FUA.
+	// WriteCache tells whether writes are answered from the cache, at bus speed, or
+	// from the media.
 	WriteCache bool
 	Timing     *Timing // nil: answer at once
 	Faults     Faults
@@ -167,7 +166,7 @@ func (d *Drive) arrive(r *nbd.Request, reply func(error)) (job, bool) {
 	defer d.mu.Unlock()
 	e := blocklog.Event{
 		Kind: blocklog.Arrive, Request: d.requests + 1, Op: operations[r.Command],
-		FUA: r.FUA, NoEffect: d.noEffect(r), Offset: r.Offset, Length: int64(r.Length),
+		FUA: r.FUA, Through: d.through(r), NoEffect: d.noEffect(r), Offset: r.Offset, Length: int64(r.Length),
 	}
 	var payload []byte
 	if r.Command == nbd.Write {
@@ -180,9 +179,20 @@ func (d *Drive) arrive(r *nbd.Request, reply func(error)) (job, bool) {
 	return job{request: r, event: e, reply: reply}, true
 }
 
-// noEffect tells whether a fault takes the effect of a flush or a FUA flag away.
+// through tells whether a request goes to the media because there is no cache to
+// hold it.
+func (d *Drive) through(r *nbd.Request) bool {
+	cached := d.cfg.WriteCache || d.cfg.Faults.CacheUnadvertised
+	return !cached && r.Command != nbd.Read && r.Command != nbd.Flush
+}
+
+// noEffect tells whether a fault takes the effect of a flush, or of a write to the
+// media, away.
 func (d *Drive) noEffect(r *nbd.Request) bool {
-	return r.Command == nbd.Flush && d.cfg.Faults.FlushIgnored || r.FUA && d.cfg.Faults.FUAIgnored
+	if r.Command == nbd.Flush {
+		return d.cfg.Faults.FlushIgnored
+	}
+	return (r.FUA || d.through(r)) && d.cfg.Faults.FUAIgnored
 }
 
 // record completes an event and appends it to the log, unless the world has

@@ -123,13 +123,18 @@ func TestRequestsInFlightAreBounded(t *testing.T) {
 				receiveFrom(t, s.arrived, "a request")
 			}
 			for i := range tt.total {
-				s.answer(nil)
+				answered := make(chan struct{})
+				go func() { // it may have to wait for the client to read
+					defer close(answered)
+					s.answer(nil)
+				}()
 				if Command(tt.w.Command) == Read {
 					c.reads[uint64(i)] = int(tt.w.Length)
 				}
 				if a := c.receive(); a.cookie != uint64(i) || a.errno != 0 {
 					t.Fatalf("reply %d: cookie %d, errno %d", i, a.cookie, a.errno)
 				}
+				<-answered
 				if i+tt.bound < tt.total {
 					receiveFrom(t, s.arrived, "a request that was held back")
 				}

@@ -54,9 +54,10 @@ func (Disk) Params() []string { return nil }
 func (d Disk) front() []string {
 	opts := "drive=disk,write-cache=" + onOff(d.WriteCache)
 	report := ",werror=report,rerror=report"
+	model := ",model=" + d.model()
 	switch d.Bus {
 	case AHCI:
-		return []string{"-device", "ahci,id=ahci", "-device", "ide-hd,bus=ahci.0," + opts + report}
+		return []string{"-device", "ahci,id=ahci", "-device", "ide-hd,bus=ahci.0," + opts + report + model}
 	case SCSI:
 		return []string{"-device", "virtio-scsi-pci,id=scsi", "-device", "scsi-hd,bus=scsi.0," + opts + report}
 	case VirtioBlk:
@@ -64,8 +65,20 @@ func (d Disk) front() []string {
 	case NVMe:
 		return []string{"-device", "nvme,serial=powercut," + opts}
 	default:
-		return []string{"-device", "ide-hd,bus=ide.0,unit=0," + opts + report}
+		return []string{"-device", "ide-hd,bus=ide.0,unit=0," + opts + report + model}
 	}
+}
+
+// model is the name that an IDE drive gives of itself. Its 31st character
+// decides whether a forked guest's drive has its write cache on: when QEMU (7.2,
+// hw/ide/core.c, ide_drive_post_load) restores a drive it looks for the bit "write
+// cache enabled" (bit 5 of word 85 of the identify data) in byte 85 instead, which
+// holds this character. A capital letter lacks the bit, a small one has it.
+func (d Disk) model() string {
+	if d.WriteCache {
+		return "POWERCUT emulated drive write cache on"
+	}
+	return "POWERCUT emulated drive write Cache off"
 }
 
 // check says what is wrong with the drive, if anything.

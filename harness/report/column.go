@@ -70,6 +70,11 @@ func survivalColumns() []column[Call] {
 			shown: func(c Call) bool { return read(c) && c.Counts.Foreign > 0 },
 		},
 		{
+			name: "unsure", legend: "of the kept, ops whose bytes could also be older ones that look alike",
+			cell:  survivor(func(n verdict.Counts) int { return n.Ambiguous }),
+			shown: func(c Call) bool { return read(c) && c.Counts.Ambiguous > 0 },
+		},
+		{
 			name: "failed", legend: "the write or the sync call returned an error: no promise",
 			cell:  func(c Call) string { return strconv.Itoa(c.Counts.Failed) },
 			shown: func(c Call) bool { return c.Counts.Failed > 0 },
@@ -97,20 +102,20 @@ func costColumns() []column[Call] {
 			cell: taken(func(s latency.Summary) float64 { return float64(s.Max) }),
 		},
 		{
-			name: "data\n/op", first: true, legend: "writes of the file's data that reached the drive, per completed op",
+			name: "data\n/op", first: true, legend: "writes of the file's data that reached the drive while an op ran, mean",
 			cell: billed(func(c Call) float64 { return c.Bill.DataWrites }),
 		},
 		{
-			name: "journal\n/op", legend: "writes to the file system's journal (jbd2), per completed op",
+			name: "journal\n/op", legend: "the same of writes to the file system's journal (jbd2)",
 			cell: billed(func(c Call) float64 { return c.Bill.JournalWrites }),
 		},
 		{
-			name: "other\n/op", legend: "writes of other metadata (inodes, bitmaps, directories), per completed op",
+			name: "other\n/op", legend: "the same of writes of other metadata (inodes, bitmaps, directories)",
 			cell:  billed(func(c Call) float64 { return c.Bill.MetadataWrites }),
 			shown: func(c Call) bool { return c.Bill.MetadataWrites >= 0.05 },
 		},
 		{
-			name: "flush\n/op", legend: "flush requests, per completed op; with the write cache off the guest needs none",
+			name: "flush\n/op", legend: "the same of flushes; with the write cache off the guest sends none",
 			cell: billed(func(c Call) float64 { return c.Bill.Flushes }),
 		},
 	}
@@ -140,7 +145,12 @@ func cutColumns() []column[Call] {
 			cell: func(c Call) string { return strconv.Itoa(c.Cut.Dropped) },
 		},
 		{
-			name: "why there", left: true, most: 36, legend: "what placed the cut",
+			name: "in\npart", legend: "volatile writes of which the media took some sectors",
+			cell:  func(c Call) string { return strconv.Itoa(c.Cut.Torn) },
+			shown: func(c Call) bool { return c.Cut.Torn > 0 },
+		},
+		{
+			name: "why there", left: true, most: 32, legend: "what placed the cut",
 			cell: func(c Call) string { return c.Cut.Reason },
 		},
 	}

@@ -65,7 +65,7 @@ type Drive struct {
 	WriteCache bool     `json:"write_cache" doc:"the drive has a volatile write cache, and it is on"`
 	Timing     string   `json:"timing" doc:"the timing model; none where the drive answers at once"`
 	Faults     []string `json:"faults,omitempty" doc:"deliberate faults of the drive"`
-	AtCut      string   `json:"at_cut" doc:"the fate of volatile writes at the cut: lose, keep or random"`
+	AtCut      string   `json:"at_cut" doc:"the fate of volatile writes at the cut: lose, keep or random (FAULT_MODEL.md)"`
 }
 
 // Workload is the plan, common to all calls.
@@ -84,10 +84,11 @@ type Call struct {
 	Cut      Cut              `json:"cut" doc:"where the power went"`
 	Counts   verdict.Counts   `json:"counts" doc:"ops by verdict, op 0 (the file's creation) left out; where recovery.class is not recovered nothing was read back, and only ops, acked and failed mean anything"`
 	Latency  latency.Summary  `json:"latency" doc:"how long the sync call took, in guest time"`
-	Bill     trace.Bill       `json:"bill" doc:"what an op cost: requests that arrived at the drive while ops ran, divided by the ops that completed"`
+	Bill     trace.Bill       `json:"bill" doc:"what an op cost: the mean over the completed ops of the requests that reached the drive while each ran"`
 	Recovery verdict.Recovery `json:"recovery" doc:"how a fresh guest fared with the disk"`
 	Size     string           `json:"size,omitempty" doc:"what is wrong with the file's size after recovery"`
 	Setup    string           `json:"setup,omitempty" doc:"what is wrong with the file's first content, synced before op 1"`
+	Stray    string           `json:"stray,omitempty" doc:"what stands in the holes of an append file, where no op wrote"`
 	Findings []Finding        `json:"findings" doc:"every lost and foreign op, ascending"`
 }
 
@@ -99,6 +100,7 @@ type Cut struct {
 	Acked    uint64 `json:"acked" doc:"ops acknowledged before the cut"`
 	Volatile int    `json:"volatile" doc:"writes that were volatile at the cut: in the drive's cache or in flight"`
 	Dropped  int    `json:"dropped" doc:"of these, writes of which the media took nothing"`
+	Torn     int    `json:"torn" doc:"of these, writes of which the media took some sectors"`
 }
 
 // Finding is an op that broke its promise.

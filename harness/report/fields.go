@@ -97,15 +97,16 @@ func meaning(t reflect.Type, f reflect.StructField) string {
 // meanings describes the fields of types that other packages define without doc tags.
 func meanings() map[string]string {
 	return map[string]string{
-		"verdict.Counts.Ops":     "ops that had begun",
-		"verdict.Counts.Acked":   "of these, ops whose sync call returned success before the cut",
-		"verdict.Counts.Kept":    "acked, and each byte is the op's own or that of a later op",
-		"verdict.Counts.Lost":    "acked, and at least one byte is older than the op, or the file is too short for it",
-		"verdict.Counts.Early":   "not acked, yet there in full",
-		"verdict.Counts.Absent":  "not acked, and not there",
-		"verdict.Counts.Torn":    "not acked, and there in part",
-		"verdict.Counts.Foreign": "acked or not: at least one byte that no op ever wrote there",
-		"verdict.Counts.Failed":  "the write or the sync call returned an error",
+		"verdict.Counts.Ops":       "ops that had begun",
+		"verdict.Counts.Acked":     "of these, ops whose sync call returned success before the cut",
+		"verdict.Counts.Kept":      "acked, and each byte is the op's own or that of a later op",
+		"verdict.Counts.Lost":      "acked, and at least one byte is older than the op, or the file is too short for it",
+		"verdict.Counts.Early":     "not acked, yet there in full",
+		"verdict.Counts.Absent":    "not acked, and not there",
+		"verdict.Counts.Torn":      "not acked, and there in part",
+		"verdict.Counts.Foreign":   "acked or not: at least one byte that no op ever wrote there",
+		"verdict.Counts.Failed":    "the write or the sync call returned an error",
+		"verdict.Counts.Ambiguous": "of the kept, ops of which each byte could also be older content with an equal stamp",
 
 		"verdict.Recovery.Class":   "recovered, mount failed, fsck failed, read failed, oops or hang; empty where no recovery was attempted",
 		"verdict.Recovery.Detail":  "the error, in words",
@@ -115,18 +116,18 @@ func meanings() map[string]string {
 		"verdict.OpVerdict.Extent":  "the bytes of the file that it wrote",
 		"verdict.OpVerdict.Acked":   "its sync call returned success before the cut",
 		"verdict.OpVerdict.Class":   "lost or foreign",
-		"verdict.OpVerdict.Missing": "from the first to the last of its bytes that is older than the op; length 0 where none is",
+		"verdict.OpVerdict.Missing": "from the first to the last of its bytes that is older than the op or, where the class is foreign, that no op wrote",
 		"verdict.OpVerdict.Found":   "what is there instead, in words",
 
 		"workload.Extent.Offset": "bytes from the start of the file",
 		"workload.Extent.Length": "bytes",
 
 		"trace.Bill.Ops":            "completed ops that the bill is for",
-		"trace.Bill.DataWrites":     "writes of the file's data",
+		"trace.Bill.DataWrites":     "write requests that carry the file's data",
 		"trace.Bill.JournalWrites":  "writes to the journal",
 		"trace.Bill.MetadataWrites": "writes of other metadata",
 		"trace.Bill.Flushes":        "flush requests",
 		"trace.Bill.FUAWrites":      "writes with the FUA flag, of whatever class",
-		"trace.Bill.DriveTime":      "time between a request's arrival and its reply, added up, nanoseconds",
+		"trace.Bill.DriveTime":      "time in which a request of the op was between arrival and reply, nanoseconds",
 	}
 }

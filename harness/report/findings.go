@@ -12,7 +12,7 @@ import (
 // wrong with its file: the first ones in full, the others folded.
 func (p *page) findings(calls []Call, full int) {
 	for i, c := range calls {
-		if c.Setup == "" && c.Size == "" && len(c.Findings) == 0 {
+		if c.Setup == "" && c.Size == "" && c.Stray == "" && len(c.Findings) == 0 {
 			continue
 		}
 		p.blank()
@@ -21,6 +21,9 @@ func (p *page) findings(calls []Call, full int) {
 		}
 		if c.Size != "" {
 			p.hang(4, red, c.Call+" size:", c.Size)
+		}
+		if c.Stray != "" {
+			p.hang(4, red, c.Call+" stray:", c.Stray)
 		}
 		p.ops(c, i, full)
 	}

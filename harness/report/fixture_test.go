@@ -71,9 +71,9 @@ func barrierOff() *Document {
 		Recovery: verdict.Recovery{Class: verdict.Recovered},
 	}
 	for k := 113; k <= 162; k++ {
-		why := fmt.Sprintf("its data reached the drive in request %d and was answered at position %d; no flush took effect after that and before the ack", 2*k+60, 5*k+100)
+		why := fmt.Sprintf("request %d carried its data and was answered at position %d, yet it was volatile at the ack (position %d): the drive received no flush in the whole run", 2*k+60, 5*k+100, 5*k+104)
 		if k == 140 {
-			why = "no write carried its data before the ack"
+			why = "no write carried its data, before the ack or after it"
 		}
 		fsync.Findings = append(fsync.Findings, finding(k, why))
 	}
@@ -94,12 +94,13 @@ func barrierOff() *Document {
 	}
 	torn := Call{
 		Call: "O_DSYNC", Folder: "O_DSYNC",
-		Cut:      Cut{Reason: "op 20 (random from the seed)", Position: 130, Op: 20, Acked: 19, Volatile: 4, Dropped: 3},
-		Counts:   verdict.Counts{Ops: 20, Acked: 19, Kept: 17, Lost: 1, Torn: 1, Foreign: 1},
+		Cut:      Cut{Reason: "op 20 (random from the seed)", Position: 130, Op: 20, Acked: 19, Volatile: 4, Dropped: 2, Torn: 1},
+		Counts:   verdict.Counts{Ops: 20, Acked: 19, Kept: 17, Lost: 1, Torn: 1, Foreign: 1, Ambiguous: 2},
 		Latency:  latency.Summary{N: 19, Mean: 150_000, P50: 140_000, P99: 300_000, Max: 300_000},
 		Bill:     trace.Bill{Ops: 19, DataWrites: 1, MetadataWrites: 0.21, DriveTime: 20_500},
 		Recovery: verdict.Recovery{Class: verdict.Recovered},
 		Size:     "the file ends at 8192, yet op 3, acknowledged, wrote up to 12288",
+		Stray:    "bytes 100000+12 hold 0x41…, yet no op wrote there",
 		Findings: []Finding{
 			{
 				OpVerdict: verdict.OpVerdict{
@@ -107,7 +108,7 @@ func barrierOff() *Document {
 					Missing: workload.Extent{Offset: 8704, Length: 512}, Found: "the content of op 1",
 				},
 				AckedAt: 41, AckedTime: 2204.7613,
-				Why: "request 17 carried its data; the drive ignored flush 18",
+				Why: "request 17 carried its data and was answered at position 38, yet it was volatile at the ack (position 41): flush 18 reached the drive, which ignored it (fault)",
 			},
 			{
 				OpVerdict: verdict.OpVerdict{

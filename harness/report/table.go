@@ -109,7 +109,7 @@ func fate(d Drive) string {
 	case "keep":
 		return "keeps " + what
 	case "random":
-		return "of " + what + " keeps some, at random from the seed"
+		return "of " + what + " keeps all, some sectors or nothing, at random from the seed"
 	}
 	return d.AtCut
 }
@@ -158,7 +158,7 @@ func (p *page) calls(calls []Call) {
 // legend explains the columns that are shown.
 func (p *page) legend(calls []Call) {
 	cols := append(visible(survivalColumns(), calls), visible(costColumns(), calls)...)
-	explain(p, append(cols, cutColumns()[1:]...))
+	explain(p, append(cols, visible(cutColumns(), calls)[1:]...))
 	p.hang(legendMargin, bold, unread, "not known: the disk could not be read back after the cut")
 	p.hang(legendMargin, bold, none, "nothing was measured: no call returned")
 }
@@ -167,7 +167,7 @@ func (p *page) legend(calls []Call) {
 func (p *page) cuts(calls []Call) {
 	if len(calls) > 0 {
 		p.blank()
-		p.line(render(p, cutColumns(), calls, 2))
+		p.line(render(p, visible(cutColumns(), calls), calls, 2))
 	}
 }
 

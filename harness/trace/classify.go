@@ -27,13 +27,13 @@ type classifier struct {
 	home    map[int64]int32
 	carries []carry
 	payload []byte
-	matches []match
-	found   []int32
+	heads   []int32 // per sector of the payload: the newest version of its content, or 0
+	found   []int32 // and the version that it was taken for
 }
 
-// classify fills Class, Detail and Ops, and returns the classifier with what each
-// write carried, in order of arrival.
-func classify(reqs []Request, in Input, lay *layout) (*classifier, error) {
+// classify fills Class, Detail and Ops, and returns what each write carried, in
+// order of arrival.
+func classify(reqs []Request, in Input, lay *layout) ([]carry, error) {
 	c := &classifier{
 		in: in, lay: lay, contents: newContents(in.Plan),
 		journal: journalReader{lay: lay, blockSize: lay.journalBlock, tagBytes: lay.tagBytes},
@@ -60,7 +60,7 @@ func classify(reqs []Request, in Input, lay *layout) (*classifier, error) {
 			return nil, fmt.Errorf("request %d: unknown op %d", r.Number, r.Op)
 		}
 	}
-	return c, nil
+	return c.carries, nil
 }
 
 func (c *classifier) zeroes(r *Request) {
@@ -107,13 +107,13 @@ func (c *classifier) identify(offset int64, index int, inPlace bool) {
 	skip := int(-offset & (sector - 1)) // to the first whole sector
 	at := (offset + int64(skip)) / sector
 	n := max(len(c.payload)-skip, 0) / sector
-	c.matches, c.found = c.matches[:0], c.found[:0]
+	c.heads, c.found = c.heads[:0], c.found[:0]
 	for i := range n {
-		var m match
+		head := int32(0)
 		if !c.lay.fixed((at + int64(i)) * sector) {
-			m = c.contents.look(c.payload[skip+i*sector:][:sector])
+			head = c.contents.look(c.payload[skip+i*sector:][:sector])
 		}
-		c.matches = append(c.matches, m)
+		c.heads = append(c.heads, head)
 		c.found = append(c.found, c.forward(i, at+int64(i)))
 	}
 	for i := n - 1; i >= 0; i-- {
@@ -136,38 +136,35 @@ func (c *classifier) identify(offset int64, index int, inPlace bool) {
 // forward decides on a sector by what the drive held there, or by the sector
 // before it, or because there is no choice.
 func (c *classifier) forward(i int, at int64) int32 {
-	m := c.matches[i]
-	if m.head == 0 {
+	head := c.heads[i]
+	if head == 0 {
 		return 0
 	}
 	if s, ok := c.home[at]; ok {
-		if v := c.contents.at(m, s); v != 0 {
+		if v := c.contents.at(head, s); v != 0 {
 			return v
 		}
 	}
 	if i > 0 && c.found[i-1] != 0 {
-		if v := c.contents.at(m, c.contents.versions[c.found[i-1]].sector+1); v != 0 {
+		if v := c.contents.at(head, c.contents.versions[c.found[i-1]].sector+1); v != 0 {
 			return v
 		}
 	}
-	return c.contents.alone(m)
+	return c.contents.alone(head)
 }
 
 // backward decides by the sector after it, or for the newest version.
 func (c *classifier) backward(i int) int32 {
-	m := c.matches[i]
-	if m.head == 0 {
+	head := c.heads[i]
+	if head == 0 {
 		return 0
 	}
 	if i+1 < len(c.found) && c.found[i+1] != 0 {
-		if v := c.contents.at(m, c.contents.versions[c.found[i+1]].sector-1); v != 0 {
+		if v := c.contents.at(head, c.contents.versions[c.found[i+1]].sector-1); v != 0 {
 			return v
 		}
 	}
-	if m.zero {
-		return 0
-	}
-	return m.head
+	return head
 }
 
 // opsOf lists the ops of carries, ascending.

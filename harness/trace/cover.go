@@ -45,18 +45,16 @@ type coverer struct {
 	in      Input
 	reqs    []Request
 	carries []carry // by sector, then in order of arrival
-	blank   map[int32]int32
-	flushes []int // indices of all flush requests, in order of arrival
+	flushes []int   // indices of all flush requests, in order of arrival
 	// effective holds those that took effect, and soonest the one of effective[i:]
 	// that was answered first.
 	effective, soonest []int
 }
 
-// covers says for each acknowledged op how durable its data was. blank is
-// contents.blank.
-func covers(reqs []Request, carries []carry, blank map[int32]int32, in Input) []Cover {
+// covers says for each acknowledged op how durable its data was.
+func covers(reqs []Request, carries []carry, in Input) []Cover {
 	slices.SortStableFunc(carries, func(a, b carry) int { return cmp.Compare(a.sector, b.sector) })
-	c := &coverer{in: in, reqs: reqs, carries: carries, blank: blank}
+	c := &coverer{in: in, reqs: reqs, carries: carries}
 	c.indexFlushes()
 	var list []Cover
 	for _, w := range windows(in) {
@@ -166,12 +164,7 @@ type part struct {
 func (c *coverer) cover(w window) Cover {
 	var parts []part
 	var writes []int
-	e := c.extent(w.op)
-	for off := e.Offset - e.Offset%sector; off < e.End(); off += sector {
-		s := int32(off / sector)
-		if last, ok := c.blank[s]; ok && last >= int32(w.op) {
-			continue // the sector was nothing but zeroes before and after
-		}
+	for s, end := sectorsOf(c.extent(w.op)); s < end; s++ {
 		p := c.part(s, w)
 		parts = append(parts, p)
 		writes = append(writes, p.writes...)
@@ -192,10 +185,7 @@ func (c *coverer) extent(op int) workload.Extent {
 	if op > 0 {
 		return c.in.Plan.Op(op)
 	}
-	if c.in.Plan.Kind == workload.Overwrite {
-		return workload.Extent{Length: c.in.Plan.Size}
-	}
-	return workload.Extent{}
+	return firstExtent(c.in.Plan)
 }
 
 // part looks at the writes that carried a sector while the op ran.

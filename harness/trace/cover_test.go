@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"powercut/guest/workload"
 )
 
 // TestWhy has one story for each answer that a cover can give on op 1.
@@ -23,6 +25,10 @@ func TestWhy(t *testing.T) {
 		{
 			name: "flush not at the cut", script: "begin data /1 flush /2 ack", durable: true, writes: []uint64{1},
 			why: "its data was durable at the ack (request 1 carried it, flush 2 covered it at position 3)",
+		},
+		{
+			name: "later flush answered first", script: "begin data /1 flush flush /3 ack /2", durable: true, writes: []uint64{1},
+			why: "its data was durable at the ack (request 1 carried it, flush 3 covered it at position 4)",
 		},
 		{
 			name: "fua", script: "begin data:fua /1 ack flush", durable: true, writes: []uint64{1},
@@ -176,22 +182,49 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestRewrittenBlock lets a block that was written for op 2 cover op 1 too, whose
-// bytes it holds, but not the other way round.
-func TestRewrittenBlock(t *testing.T) {
-	s := newStory(t, overwrites()).tell("ack begin block /1 ack begin block:fua /2 ack")
-	s.records[1], s.records[2] = s.records[2], s.records[1] // op 1 is acked after op 2
-	tr := s.read()
-	if c, _ := tr.Cover(1); !c.Durable || !slices.Equal(c.Writes, []uint64{1, 2}) {
-		t.Errorf("op 1: %+v", c)
+// oneSector is a plan in which each op rewrites the same sector.
+func oneSector() workload.Plan {
+	p := overwrites()
+	p.Size = sector
+	return p
+}
+
+// TestNewerContent lets a sector that was written for op 2 cover op 1 too, whose
+// bytes it supersedes.
+func TestNewerContent(t *testing.T) {
+	s := newStory(t, oneSector()).tell("ack begin data /1 begin data:fua /2 ack ack flush")
+	for op, writes := range map[int][]uint64{1: {1, 2}, 2: {2}} {
+		if c, _ := s.read().Cover(op); !c.Durable || !slices.Equal(c.Writes, writes) {
+			t.Errorf("op %d: %+v", op, c)
+		}
 	}
-	old := newStory(t, overwrites()).tell("ack begin ack begin")
-	old.started = 1
-	stale := slices.Clone(old.file[:sector])
-	old.started = 2
-	old.write(home, stale, true, false)
-	if c, _ := old.tell("/1 ack").read().Cover(2); c.Durable {
-		t.Errorf("op 2 is covered by op 1's sector: %+v", c)
+}
+
+// TestOlderContent has the content of op 1 written again while op 2 runs, which
+// does not cover op 2.
+func TestOlderContent(t *testing.T) {
+	s := newStory(t, oneSector()).tell("ack begin ack")
+	stale := slices.Clone(s.file[:sector])
+	s.tell("begin")
+	s.write(home, stale, true, false)
+	c, _ := s.tell("/1 ack flush").read().Cover(2)
+	if c.Durable || len(c.Writes) > 0 || c.Why != "no write carried its data, before the ack or after it" {
+		t.Errorf("cover of op 2: %+v", c)
+	}
+}
+
+// TestLag has a ledger that tells of each op when the next one has begun.
+func TestLag(t *testing.T) {
+	in := newStory(t, overwrites()).tell("ack begin data:fua /1 ack begin data:fua /2 ack").input()
+	for i := range in.Events {
+		in.Events[i].Started--
+	}
+	if u := readInput(t, in).Unsafe(); len(u) != 2 {
+		t.Errorf("without lag: %v", u)
+	}
+	in.Lag = 1
+	if u := readInput(t, in).Unsafe(); len(u) != 0 {
+		t.Errorf("with lag: %v", u)
 	}
 }
 

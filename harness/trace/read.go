@@ -54,7 +54,7 @@ const MaxPayload = 64 << 20
 // to nothing, a request that is out of order), where a payload or the base image
 // cannot be read, and where the plan is impossible.
 func Read(in Input) (*Trace, error) {
-	if err := check(in.Plan); err != nil {
+	if err := in.Plan.Validate(); err != nil {
 		return nil, fmt.Errorf("check plan: %w", err)
 	}
 	lay, err := readLayout(in.Base)
@@ -65,34 +65,13 @@ func Read(in Input) (*Trace, error) {
 	if t.Requests, err = join(in.Events, in.Records); err != nil {
 		return nil, fmt.Errorf("join requests: %w", err)
 	}
-	c, err := classify(t.Requests, in, lay)
+	carries, err := classify(t.Requests, in, lay)
 	if err != nil {
 		return nil, fmt.Errorf("classify requests: %w", err)
 	}
 	t.Bill = bill(t.Requests, in.Records)
-	t.Covers = covers(t.Requests, c.carries, c.contents.blank, in)
+	t.Covers = covers(t.Requests, carries, in)
 	return t, nil
-}
-
-// MaxFile is the size in bytes of the largest first content that Read accepts:
-// it keeps some 40 bytes of memory for each of its sectors. MaxOffset is where
-// the last op must end.
-const (
-	MaxFile   = 16 << 30
-	MaxOffset = 1 << 40
-)
-
-func check(p workload.Plan) error {
-	if err := p.Validate(); err != nil {
-		return err
-	}
-	if p.Kind == workload.Overwrite && p.Size > MaxFile {
-		return fmt.Errorf("size: %d is above %d", p.Size, int64(MaxFile))
-	}
-	if end := p.Op(p.Count).End(); end > MaxOffset {
-		return fmt.Errorf("the last op ends at %d: the limit is %d", end, int64(MaxOffset))
-	}
-	return nil
 }
 
 // join pairs the events of each request. It fills all of Request but Class,

@@ -15,9 +15,6 @@ type explanation struct {
 
 func (x explanation) String() string {
 	if len(x.parts) == 0 {
-		if e := x.extent(x.w.op); e.Length > 0 {
-			return "not judged: its bytes and all others of its sector are zero, as an empty block is"
-		}
 		return "the op has no data"
 	}
 	var open []part

@@ -51,9 +51,20 @@ func (c *Counts) add(v OpVerdict, ambiguous bool) {
 	if ambiguous {
 		c.Ambiguous++
 	}
-	*map[Class]*int{
-		Kept: &c.Kept, Lost: &c.Lost, Early: &c.Early, Absent: &c.Absent, Torn: &c.Torn, Foreign: &c.Foreign,
-	}[v.Class]++
+	switch v.Class {
+	case Kept:
+		c.Kept++
+	case Lost:
+		c.Lost++
+	case Early:
+		c.Early++
+	case Absent:
+		c.Absent++
+	case Torn:
+		c.Torn++
+	case Foreign:
+		c.Foreign++
+	}
 }
 
 // judge holds the two sides of one case: the promises, by op, and the readings

@@ -61,7 +61,7 @@ func (j *judge) quote(e workload.Extent) string {
 		if off > e.Offset {
 			noun = "bytes"
 		}
-		fmt.Fprintf(&text, " %#02x", j.data[off])
+		fmt.Fprintf(&text, " 0x%02x", j.data[off])
 	}
 	return noun + text.String() + " that no op wrote there"
 }

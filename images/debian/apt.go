@@ -26,6 +26,12 @@ const (
 // etcApt is the machine's apt configuration.
 const etcApt = "/etc/apt"
 
+// ErrUnreachable says that the mirror did not deliver a suite's lists.
+var ErrUnreachable = errors.New("cannot read the package lists of Debian's mirror (check the network)")
+
+// ErrNotDebian says that a machine does not have what Debian brings.
+var ErrNotDebian = errors.New("this machine is not set up for Debian packages")
+
 // keyrings are the places of Debian's archive keyring, in order of preference.
 func keyrings() []string {
 	return []string{
@@ -46,7 +52,7 @@ type Apt struct {
 // of suite ("bookworm") and, where the machine uses it, of its security suite.
 func Setup(ctx context.Context, dir, suite string) (*Apt, error) {
 	if _, err := exec.LookPath("apt-get"); err != nil {
-		return nil, fmt.Errorf("find apt-get: this is no Debian machine: %w", err)
+		return nil, fmt.Errorf("%w: %w", ErrNotDebian, err)
 	}
 	mirror, err := MachineMirror()
 	if err != nil {
@@ -85,7 +91,7 @@ func unreachable(ctx context.Context, suite string, err error) error {
 	if !errors.As(err, &exit) && !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	return fmt.Errorf("cannot read Debian's suite %s from the mirror in %s (check the network): %w", suite, etcApt, err)
+	return fmt.Errorf("read suite %s from the mirror named in %s: %w: %w", suite, etcApt, ErrUnreachable, err)
 }
 
 func findKeyring() (string, error) {
@@ -94,7 +100,7 @@ func findKeyring() (string, error) {
 			return path, nil
 		}
 	}
-	return "", errors.New("find Debian's archive keyring: install the package debian-archive-keyring")
+	return "", fmt.Errorf("%w: its archive keyring is missing: install the package debian-archive-keyring", ErrNotDebian)
 }
 
 // write lays out the folder.

@@ -181,9 +181,6 @@ type Mirror struct {
 	Security string // URI of the security archive; "" if the machine uses none
 }
 
-// ErrNoMirror says that a machine has no source of Debian packages.
-var ErrNoMirror = errors.New("the apt configuration of this machine names no Debian mirror")
-
 // release matches the suites that name a release of Debian, and security those
 // of its security archive ("bookworm-security", once "buster/updates").
 var (
@@ -194,11 +191,12 @@ var (
 // FindMirror picks the mirror out of a machine's sources. Others than Debian
 // also name their suites after Debian's releases, so an entry that is signed
 // with Debian's own keyring wins over one that does not say, and that over one
-// with a key of its own; then one whose URI says "debian" wins.
+// with a key of its own; then one whose URI says "debian" wins. Without any, the error wraps
+// ErrNotDebian.
 func FindMirror(sources []Source) (Mirror, error) {
 	m := Mirror{Main: best(sources, release), Security: best(sources, security)}
 	if m.Main == "" {
-		return Mirror{}, ErrNoMirror
+		return Mirror{}, fmt.Errorf("%w: its apt configuration names no Debian mirror", ErrNotDebian)
 	}
 	return m, nil
 }

@@ -61,8 +61,10 @@ func inspect(r io.ReaderAt) (Info, error) {
 		if p.Type != elf.PT_LOAD || p.Filesz > MaxKernel {
 			continue
 		}
-		data := make([]byte, p.Filesz)
-		if _, err := p.ReadAt(data, 0); err != nil && !errors.Is(err, io.EOF) {
+		// ReadAll allocates as it reads: a damaged header may name a segment
+		// far larger than the file.
+		data, err := io.ReadAll(p.Open())
+		if err != nil {
 			return Info{}, fmt.Errorf("read segment at %#x: %w: %w", p.Off, err, ErrNotKernel)
 		}
 		if info.Release == "" {

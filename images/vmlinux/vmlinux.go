@@ -28,6 +28,9 @@ const (
 	MaxImage = 256 << 20
 	// MaxKernel bounds the size of the ELF file inside, in bytes.
 	MaxKernel = 1 << 30
+	// maxDict bounds what a decompressor may allocate ahead, in bytes. The
+	// build's zstd uses 128 MiB, its xz 32 MiB.
+	maxDict = 256 << 20
 )
 
 // Offsets in the setup header of a bzImage (boot.rst, "The Real-Mode Kernel
@@ -45,6 +48,7 @@ const (
 	sectorSize       = 512
 	payloadProtocol  = 0x0208 // first protocol version with a payload field
 	defaultSetupSect = 4      // what 0 setup sectors mean
+	sizeWord         = 4      // size of the word at the payload's end
 )
 
 // ErrNotKernel says that a file is neither a bzImage nor an ELF kernel.
@@ -117,31 +121,34 @@ func payloadOf(image []byte) ([]byte, error) {
 type compressor struct {
 	name  string
 	magic string
-	open  func(payload []byte) (io.Reader, error) // nil: known, not supported
+	// open reads a payload whose content has size bytes; nil: not supported.
+	open func(payload []byte, size int64) (io.Reader, error)
 }
 
 func compressors() []compressor {
 	return []compressor{
-		{"gzip", "\x1f\x8b", func(p []byte) (io.Reader, error) {
+		{"gzip", "\x1f\x8b", func(p []byte, _ int64) (io.Reader, error) {
 			r, err := gzip.NewReader(bytes.NewReader(p))
 			if err == nil {
-				r.Multistream(false) // the size word follows
+				r.Multistream(false) // a size word may follow
 			}
 			return r, err
 		}},
-		{"xz", xzMagic, func(p []byte) (io.Reader, error) {
-			data, err := decodeXZ(p, MaxKernel)
+		{"xz", xzMagic, func(p []byte, size int64) (io.Reader, error) {
+			data, err := decodeXZ(p, size)
 			return bytes.NewReader(data), err
 		}},
-		{"zstd", "\x28\xb5\x2f\xfd", func(p []byte) (io.Reader, error) {
-			// The frame ends where the size word begins.
-			return zstd.NewReader(bytes.NewReader(p[:len(p)-4]), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(512<<20))
+		{"zstd", "\x28\xb5\x2f\xfd", func(p []byte, _ int64) (io.Reader, error) {
+			return zstd.NewReader(bytes.NewReader(p[:len(p)-sizeWord]), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxDict))
 		}},
-		{"lzma", "\x5d\x00\x00", func(p []byte) (io.Reader, error) {
-			return lzma.NewReader(bytes.NewReader(p[:len(p)-4]))
+		{"lzma", "\x5d\x00\x00", func(p []byte, _ int64) (io.Reader, error) {
+			if len(p) < 5 || binary.LittleEndian.Uint32(p[1:]) > maxDict {
+				return nil, fmt.Errorf("dictionary is over %d bytes", maxDict)
+			}
+			return lzma.NewReader(bytes.NewReader(p[:len(p)-sizeWord]))
 		}},
-		{"bzip2", "BZh", func(p []byte) (io.Reader, error) {
-			return bzip2.NewReader(bytes.NewReader(p[:len(p)-4])), nil
+		{"bzip2", "BZh", func(p []byte, _ int64) (io.Reader, error) {
+			return bzip2.NewReader(bytes.NewReader(p[:len(p)-sizeWord])), nil
 		}},
 		{"lzo", "\x89LZO", nil},
 		{"lz4", "\x02\x21\x4c\x18", nil},
@@ -159,25 +166,36 @@ func decompress(payload []byte) ([]byte, error) {
 		if c.open == nil {
 			return nil, fmt.Errorf("its compression, %s, is not supported: give the ELF vmlinux of the build instead", c.name)
 		}
-		return readBounded(c, payload)
+		kernel, err := c.read(payload)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w: %w", c.name, err, ErrNotKernel)
+		}
+		return kernel, nil
 	}
 	return nil, fmt.Errorf("payload begins with % x, which is no known compression: %w", payload[:4], ErrNotKernel)
 }
 
-func readBounded(c compressor, payload []byte) ([]byte, error) {
-	r, err := c.open(payload)
+// read decompresses a payload. Its last word is the size of its content: the
+// build appends it (scripts/Makefile.lib, size_append), and a gzip file ends
+// with it anyway. So nothing is decompressed past it.
+func (c compressor) read(payload []byte) ([]byte, error) {
+	size := int64(binary.LittleEndian.Uint32(payload[len(payload)-sizeWord:]))
+	if size > MaxKernel {
+		return nil, fmt.Errorf("kernel has %d bytes, over %d", size, MaxKernel)
+	}
+	r, err := c.open(payload, size)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w: %w", c.name, err, ErrNotKernel)
+		return nil, err
 	}
 	if d, ok := r.(*zstd.Decoder); ok {
 		defer d.Close()
 	}
-	kernel, err := io.ReadAll(io.LimitReader(r, MaxKernel+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("%s: %w: %w", c.name, err, ErrNotKernel)
-	case len(kernel) > MaxKernel:
-		return nil, fmt.Errorf("%s: over %d bytes: %w", c.name, MaxKernel, ErrNotKernel)
+	kernel, err := io.ReadAll(io.LimitReader(r, size+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(kernel)) != size {
+		return nil, fmt.Errorf("kernel has other than the %d bytes that its image names", size)
 	}
 	return kernel, nil
 }

@@ -24,7 +24,6 @@ const (
 	xzHeaderSize  = 12
 	filterX86     = 0x04
 	filterLZMA2   = 0x21
-	xzMaxDict     = 256 << 20
 	xzFlagSizes   = 0xc0 // block flags: compressed size, uncompressed size present
 	xzFlagFilters = 0x03 // block flags: number of filters less one
 )
@@ -112,8 +111,8 @@ func (b *block) parseFilters(fields []byte, count int) error {
 			if err != nil {
 				return fmt.Errorf("dictionary: %w", err)
 			}
-			if dict > xzMaxDict {
-				return fmt.Errorf("dictionary has %d bytes, over %d", dict, xzMaxDict)
+			if dict > maxDict {
+				return fmt.Errorf("dictionary has %d bytes, over %d", dict, maxDict)
 			}
 			b.dict = dict
 		default:

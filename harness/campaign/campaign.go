@@ -1,0 +1,157 @@
+// Package campaign turns a scenario into a run: it records a workload until the
+// power is cut, recovers what the drive held, judges what survived, and keeps all
+// of it in a run folder.
+//
+// The stages meet only in data: record leaves a block log and a ledger, package
+// crash makes a drive's content of them, recovery reads a file from it, and
+// verdict and trace say what all that means.
+package campaign
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"powercut/guest/workload"
+	"powercut/harness/machine"
+	"powercut/harness/qemu"
+	"powercut/harness/report"
+	"powercut/images"
+	"powercut/scenarios"
+)
+
+// Progress is told what a run is doing.
+type Progress interface {
+	// Stage begins a stage of that many steps; 0 where the number is not known.
+	Stage(text string, total int)
+	// Set says how many of its steps are done.
+	Set(n int)
+}
+
+// Lab runs scenarios. It keeps what runs have in common. A Lab is for one
+// goroutine.
+type Lab struct {
+	Runs   string // folder for run folders
+	Binary string // this program, which is the guest's agent too
+	QEMU   string // empty: from PATH
+	// Kernel is an image of the user's own, in place of the scenario's kernel, and
+	// Modules its modules; empty: the scenario's.
+	Kernel, Modules string
+	// SerialLedger sends the ledger over the control channel even where the guest
+	// can share memory.
+	SerialLedger bool
+	Progress     Progress
+
+	machines map[string]*machine.Machine
+}
+
+// run is one run of a scenario.
+type run struct {
+	lab      *Lab
+	scenario scenarios.Scenario
+	seed     uint64
+	machine  *machine.Machine
+	base     string // path of the formatted disk
+	folder   string // absolute
+}
+
+// Run runs a scenario. An error means that the harness could not do it; what the
+// run found is in the document, whatever it is.
+func (l *Lab) Run(ctx context.Context, s scenarios.Scenario, seed uint64) (*report.Document, error) {
+	begun := time.Now()
+	r := &run{lab: l, scenario: s, seed: seed}
+	if err := r.prepare(ctx); err != nil {
+		return nil, err
+	}
+	doc, err := r.begin(begun)
+	if err != nil {
+		return nil, err
+	}
+	for _, plan := range s.Plans(seed) {
+		c, err := r.call(ctx, plan)
+		if err != nil {
+			return nil, fmt.Errorf("run %s, %s: %w (evidence: %s)", s.Name, plan.Call, err, r.folder)
+		}
+		doc.Calls = append(doc.Calls, *c)
+	}
+	doc.Expectations = judgeExpectations(s.Expect, s.Workload.Calls, doc.Calls)
+	doc.Held = true
+	for _, e := range doc.Expectations {
+		doc.Held = doc.Held && e.Held
+	}
+	doc.Elapsed = time.Since(begun).Seconds()
+	return doc, r.finish(doc)
+}
+
+// prepare gets kernel, disk and machine.
+func (r *run) prepare(ctx context.Context) (err error) {
+	r.lab.Progress.Stage("kernel "+r.kernelName(), 0)
+	k, err := r.kernel(ctx)
+	if err != nil {
+		return err
+	}
+	fs := r.scenario.Filesystem
+	r.lab.Progress.Stage("formatting the disk", 0)
+	r.base, err = images.MakeFS(ctx, images.Format{Type: string(fs.Type), Size: int64(fs.Size), Options: fs.Mkfs})
+	if err != nil {
+		return err
+	}
+	spec := machine.Spec{
+		Kernel: k, Binary: r.lab.Binary, QEMU: r.lab.QEMU,
+		Memory: int64(r.scenario.Guest.Memory), DriveSize: int64(fs.Size),
+		Bus: qemu.Bus(r.scenario.Drive.Bus), WriteCache: r.scenario.Drive.WriteCache,
+		Modules: []string{"ext4"}, Fsck: needsCheck(fs),
+	}
+	r.machine, err = r.lab.prepared(ctx, spec)
+	return err
+}
+
+func (r *run) kernelName() string {
+	if r.lab.Kernel != "" {
+		return r.lab.Kernel
+	}
+	return r.scenario.Kernel
+}
+
+func (r *run) kernel(ctx context.Context) (images.Kernel, error) {
+	if r.lab.Kernel != "" {
+		return images.Local(ctx, r.lab.Kernel, r.lab.Modules)
+	}
+	return images.Fetch(ctx, r.scenario.Kernel)
+}
+
+// prepared returns the machine of that spec, made once.
+func (l *Lab) prepared(ctx context.Context, s machine.Spec) (*machine.Machine, error) {
+	key := fmt.Sprintf("%+v", s)
+	if m := l.machines[key]; m != nil {
+		return m, nil
+	}
+	l.Progress.Stage("guest", 0)
+	m, err := machine.Prepare(ctx, s, func(text string) { l.Progress.Stage(text, 0) })
+	if err != nil {
+		return nil, err
+	}
+	if l.machines == nil {
+		l.machines = map[string]*machine.Machine{}
+	}
+	l.machines[key] = m
+	return m, nil
+}
+
+// call records, recovers and judges one sync call.
+func (r *run) call(ctx context.Context, p workload.Plan) (*report.Call, error) {
+	rec, err := r.record(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	defer rec.close()
+	state, err := r.crashState(rec)
+	if err != nil {
+		return nil, err
+	}
+	back, err := r.recover(ctx, rec, state)
+	if err != nil {
+		return nil, err
+	}
+	return r.judge(rec, state, back)
+}

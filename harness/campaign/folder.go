@@ -1,0 +1,127 @@
+package campaign
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"powercut/harness/report"
+)
+
+// What a run folder holds: scenarioFile and runFile from before the first guest,
+// and at the end reportFile and tableFile; and for each sync call a folder with
+// the files below. The recovery's folder has a console and a block log of its own.
+const (
+	scenarioFile = "scenario.yaml" // as resolved, every default written out
+	runFile      = "run.json"      // the document as far as it is known before the run
+	reportFile   = "report.json"
+	tableFile    = "report.txt"
+
+	logFile        = "block.log"
+	ledgerFile     = "ledger"
+	cutFile        = "cut.json"
+	survivorsFile  = "survivors" // the recovered file
+	verdictFile    = "verdict.json"
+	recoveryFolder = "recovery"
+)
+
+// begin makes the run folder and returns the document, without any result.
+func (r *run) begin(at time.Time) (*report.Document, error) {
+	if err := r.makeFolder(at); err != nil {
+		return nil, err
+	}
+	text, err := r.scenario.Marshal()
+	if err != nil {
+		return nil, fmt.Errorf("keep scenario: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(r.folder, scenarioFile), text, 0o644); err != nil {
+		return nil, fmt.Errorf("keep scenario: %w", err)
+	}
+	doc := r.document()
+	return doc, writeJSON(filepath.Join(r.folder, runFile), doc)
+}
+
+// makeFolder makes a folder that no other run has.
+func (r *run) makeFolder(at time.Time) error {
+	runs, err := filepath.Abs(r.lab.Runs)
+	if err != nil {
+		return fmt.Errorf("make run folder: %w", err)
+	}
+	if err := os.MkdirAll(runs, 0o755); err != nil {
+		return fmt.Errorf("make run folder: %w", err)
+	}
+	name := fmt.Sprintf("%s-%s-%d", at.UTC().Format("20060102-150405"), r.scenario.Name, r.seed)
+	r.folder = filepath.Join(runs, name)
+	for n := 2; ; n++ {
+		err := os.Mkdir(r.folder, 0o755)
+		if !errors.Is(err, os.ErrExist) {
+			if err != nil {
+				return fmt.Errorf("make run folder: %w", err)
+			}
+			return nil
+		}
+		r.folder = filepath.Join(runs, fmt.Sprintf("%s-%d", name, n))
+	}
+}
+
+// document says what is known before anything has run.
+func (r *run) document() *report.Document {
+	s := r.scenario
+	ledger := report.LedgerMemory
+	if r.serial() {
+		ledger = report.LedgerSerial
+	}
+	doc := &report.Document{
+		Schema: report.Schema, Scenario: s.Name, About: s.About, Seed: r.seed, Folder: r.folder,
+		Machine: report.Machine{
+			Kernel: r.kernelName(), Release: r.machine.Greeting.Release, QEMU: r.machine.Version,
+			Accelerator: string(r.machine.Choice.Accel), Reason: r.machine.Choice.Reason,
+			Ledger: ledger, MemoryMiB: int(s.Guest.Memory >> 20),
+		},
+		Filesystem: report.Filesystem{
+			Type: string(s.Filesystem.Type), Bytes: int64(s.Filesystem.Size), Mkfs: s.Filesystem.Mkfs, Mount: s.Filesystem.Mount,
+		},
+		Drive: report.Drive{
+			Bus: string(s.Drive.Bus), WriteCache: s.Drive.WriteCache, Timing: s.Drive.Timing.String(), AtCut: string(s.AtCut),
+		},
+		Workload: report.Workload{
+			Kind: string(s.Workload.Kind), Size: int64(s.Workload.Size), Count: s.Workload.Count,
+			Bytes: int64(s.Workload.Bytes), Stride: int64(s.Workload.Stride),
+		},
+		Calls: []report.Call{},
+	}
+	for _, f := range s.Drive.Faults {
+		doc.Drive.Faults = append(doc.Drive.Faults, string(f))
+	}
+	return doc
+}
+
+// finish keeps the reports.
+func (r *run) finish(doc *report.Document) error {
+	if err := writeJSON(filepath.Join(r.folder, reportFile), doc); err != nil {
+		return err
+	}
+	var table strings.Builder
+	if err := report.Table(&table, doc, report.Options{}); err != nil {
+		return fmt.Errorf("keep report: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(r.folder, tableFile), []byte(table.String()), 0o644); err != nil {
+		return fmt.Errorf("keep report: %w", err)
+	}
+	return nil
+}
+
+func writeJSON(path string, v any) error {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err == nil {
+		err = os.WriteFile(path, append(b, '\n'), 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
+	}
+	return nil
+}

@@ -1,0 +1,185 @@
+package campaign
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"powercut/guest/ledger"
+	"powercut/guest/workload"
+	"powercut/harness/crash"
+	"powercut/harness/latency"
+	"powercut/harness/report"
+	"powercut/harness/trace"
+	"powercut/harness/verdict"
+	"powercut/scenarios"
+)
+
+// judge holds what survived against what was promised, and adds what the log says
+// of cost and cause.
+func (r *run) judge(rec *recording, state *crash.State, back *recovery) (*report.Call, error) {
+	tr, err := trace.Read(trace.Input{
+		Events: rec.log.Events[:rec.cut.Position], Payload: rec.log, Plan: rec.plan, Records: rec.history.Records,
+		Base: rec.base, CacheAdvertised: !slices.Contains(r.scenario.Drive.Faults, scenarios.CacheUnadvertised),
+		WriteThrough: writesThrough(r.scenario.Drive), Lag: r.lag(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the block log: %w", err)
+	}
+	c := &report.Call{
+		Call: string(rec.plan.Call), Folder: filepath.Base(rec.folder),
+		Cut: report.Cut{
+			Reason: rec.cut.Reason, Position: rec.cut.Position, Op: rec.cut.Started,
+			Volatile: state.Volatile, Dropped: state.Dropped, Torn: state.Torn,
+		},
+		Latency: latency.Summarise(latencies(rec.history.Records)), Bill: tr.Bill,
+		Recovery: back.verdict, Findings: []report.Finding{},
+	}
+	survivors := back.survivors
+	recovered := back.verdict.Class == verdict.Recovered
+	if !recovered {
+		survivors = verdict.Survivors{}
+	}
+	result := verdict.Judge(rec.history, survivors)
+	c.Counts = result.Counts
+	if !recovered { // nothing was read back: nothing is known of any op
+		c.Counts = verdict.Counts{Ops: result.Counts.Ops, Acked: result.Counts.Acked, Failed: result.Counts.Failed}
+	} else {
+		addFindings(c, result, tr)
+	}
+	c.Cut.Acked = uint64(c.Counts.Acked)
+	return c, writeJSON(filepath.Join(rec.folder, verdictFile), result)
+}
+
+// writesThrough tells whether the drive holds nothing back.
+func writesThrough(d scenarios.Drive) bool {
+	return !d.WriteCache && !slices.Contains(d.Faults, scenarios.CacheUnadvertised) && !slices.Contains(d.Faults, scenarios.FUAIgnored)
+}
+
+// lag is the number of ops that the log may be behind the guest.
+func (r *run) lag() int {
+	if r.serial() {
+		return 1
+	}
+	return 0
+}
+
+// addFindings tells of all that broke a promise.
+func addFindings(c *report.Call, result verdict.Result, tr *trace.Trace) {
+	c.Size = result.Size
+	if result.Stray != nil {
+		c.Stray = fmt.Sprintf("%s at bytes %d+%d", result.Stray.Found, result.Stray.Extent.Offset, result.Stray.Extent.Length)
+	}
+	if result.Setup.Class == verdict.Lost || result.Setup.Class == verdict.Foreign {
+		c.Setup = fmt.Sprintf("%s: %s", result.Setup.Class, result.Setup.Found)
+	}
+	for _, v := range result.Ops {
+		if v.Class != verdict.Lost && v.Class != verdict.Foreign {
+			continue
+		}
+		f := report.Finding{OpVerdict: v}
+		if cover, ok := tr.Cover(v.Op); ok {
+			f.AckedAt, f.AckedTime = cover.AckAt, float64(cover.AckTime)/float64(time.Millisecond)
+			f.Why = cover.Lost()
+		}
+		c.Findings = append(c.Findings, f)
+	}
+}
+
+// latencies are those of the ops that were acknowledged, the file's creation left
+// out.
+func latencies(records []ledger.Record) []int64 {
+	var out []int64
+	for _, r := range records {
+		if r.Op > 0 && r.Synced {
+			out = append(out, r.Latency())
+		}
+	}
+	return out
+}
+
+// judgeExpectations holds the calls against what the scenario expects.
+func judgeExpectations(e scenarios.Expect, calls []workload.Call, found []report.Call) []report.Expectation {
+	by := map[workload.Call]*report.Call{}
+	for i := range found {
+		by[calls[i]] = &found[i]
+	}
+	var out []report.Expectation
+	for _, c := range calls {
+		got := by[c].Recovery.Class
+		out = append(out, report.Expectation{
+			Text: fmt.Sprintf("%s: recovery %s", c, e.Recovery), Found: string(got), Held: got == e.Recovery,
+		})
+	}
+	for _, c := range e.Conditions(calls) {
+		out = append(out, judgeCondition(c, by[c.Call]))
+	}
+	for _, r := range e.Ratios {
+		over, under := float64(by[r.Over].Latency.P50), float64(by[r.Under].Latency.P50)
+		found := "no latency to divide by"
+		if under > 0 {
+			found = fmt.Sprintf("%.2f", over/under)
+		}
+		out = append(out, report.Expectation{Text: r.String(), Found: found, Held: r.Holds(over, under)})
+	}
+	return slices.Concat(out, intact(e, calls, by))
+}
+
+// judgeCondition holds one call against one bound.
+func judgeCondition(c scenarios.Condition, call *report.Call) report.Expectation {
+	x, found := measure(c.Measure, call)
+	out := report.Expectation{Text: c.String(), Found: found, Held: c.Bound.Holds(x)}
+	if isSurvival(c.Measure) && call.Recovery.Class != verdict.Recovered {
+		out.Found, out.Held = "unknown: nothing was read back", false
+	}
+	return out
+}
+
+func isSurvival(measure string) bool { return measure == "lost" || measure == "foreign" }
+
+// measure returns a figure of a call by its name in the scenario format, and as a
+// report shows it.
+func measure(name string, c *report.Call) (float64, string) {
+	count := func(n int) (float64, string) { return float64(n), fmt.Sprint(n) }
+	number := func(x float64) (float64, string) { return x, fmt.Sprintf("%.2f", x) }
+	duration := func(ns float64) (float64, string) { return ns, latency.Format(ns) }
+	switch name {
+	case "lost":
+		return count(c.Counts.Lost)
+	case "foreign":
+		return count(c.Counts.Foreign)
+	case "journal-writes":
+		return number(c.Bill.JournalWrites)
+	case "flushes":
+		return number(c.Bill.Flushes)
+	case "mean":
+		return duration(c.Latency.Mean)
+	case "p50":
+		return duration(float64(c.Latency.P50))
+	case "p99":
+		return duration(float64(c.Latency.P99))
+	case "max":
+		return duration(float64(c.Latency.Max))
+	}
+	panic("campaign: the scenario format has a measure that is unknown here: " + name)
+}
+
+// intact demands of each call that is to lose nothing that the file's first
+// content and its size are right as well.
+func intact(e scenarios.Expect, calls []workload.Call, by map[workload.Call]*report.Call) []report.Expectation {
+	var out []report.Expectation
+	for _, call := range calls {
+		b, ok := e.Lost.For(call)
+		c := by[call]
+		if !ok || !b.Holds(0) || c.Recovery.Class != verdict.Recovered {
+			continue
+		}
+		for _, part := range [][2]string{{"size of the file", c.Size}, {"first content of the file", c.Setup}, {"holes of the file", c.Stray}} {
+			if part[1] != "" {
+				out = append(out, report.Expectation{Text: fmt.Sprintf("%s: the %s as it should be", call, part[0]), Found: part[1]})
+			}
+		}
+	}
+	return out
+}

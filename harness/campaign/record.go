@@ -1,0 +1,332 @@
+package campaign
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"powercut/guest/ledger"
+	"powercut/guest/wire"
+	"powercut/guest/workload"
+	"powercut/harness/blocklog"
+	"powercut/harness/disk"
+	"powercut/harness/machine"
+	"powercut/harness/verdict"
+	"powercut/scenarios"
+)
+
+// recording is what a workload and its cut left.
+type recording struct {
+	plan    workload.Plan
+	folder  string // of the call, absolute
+	base    *os.File
+	log     *blocklog.Log
+	history verdict.History
+	cut     cutPoint
+}
+
+func (r *recording) close() {
+	r.log.Close()
+	r.base.Close()
+}
+
+// cutPoint says where the power went; it is kept in the call's folder.
+type cutPoint struct {
+	Reason   string `json:"reason"`
+	Position int    `json:"position"`
+	Started  uint64 `json:"started"` // the op that had begun last
+	Records  int    `json:"records"` // in the ledger
+}
+
+// pollEvery is how often the ledger is looked at while the drive is at rest.
+const pollEvery = time.Millisecond
+
+// channelDeadline bounds the reading of what a dead guest has sent.
+const channelDeadline = 30 * time.Second
+
+// record runs the workload of p in a fork until the power is cut.
+func (r *run) record(ctx context.Context, p workload.Plan) (_ *recording, err error) {
+	rec := &recording{plan: p, folder: filepath.Join(r.folder, string(p.Call))}
+	if err := os.Mkdir(rec.folder, 0o755); err != nil {
+		return nil, fmt.Errorf("make folder: %w", err)
+	}
+	if rec.base, err = os.Open(r.base); err != nil {
+		return nil, fmt.Errorf("open formatted disk: %w", err)
+	}
+	if err = r.recordInto(ctx, rec); err == nil {
+		rec.log, err = blocklog.Open(filepath.Join(rec.folder, logFile))
+	}
+	if err != nil {
+		rec.base.Close()
+		return nil, err
+	}
+	return rec, nil
+}
+
+func (r *run) recordInto(ctx context.Context, rec *recording) error {
+	ctx, cancel := context.WithTimeout(ctx, r.scenario.Timeout)
+	defer cancel()
+	log, err := blocklog.Create(filepath.Join(rec.folder, logFile), int64(r.scenario.Filesystem.Size))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	out, err := os.Create(filepath.Join(rec.folder, ledgerFile))
+	if err != nil {
+		return fmt.Errorf("create ledger: %w", err)
+	}
+	defer out.Close()
+	w := &watch{trigger: newTrigger(r.scenario.Cut, rec.plan.Seed), out: out, log: log, progress: r.lab.Progress}
+	d := disk.New(disk.Config{
+		Base: rec.base, Size: int64(r.scenario.Filesystem.Size), Log: log,
+		WriteCache: r.scenario.Drive.WriteCache, Timing: timing(r.scenario.Drive.Timing),
+		Faults: faults(r.scenario.Drive.Faults), Counts: w.counts, Cut: w.event,
+	})
+	g, err := r.machine.Fork(ctx, rec.folder, d)
+	if err != nil {
+		d.Close()
+		return err
+	}
+	defer g.Close()
+	r.lab.Progress.Stage(fmt.Sprintf("%s: running", rec.plan.Call), rec.plan.Count)
+	if err := w.run(ctx, r, g, rec.plan); err != nil {
+		return err
+	}
+	rec.history = verdict.History{Plan: rec.plan, Records: w.records, Started: r.begun(w)}
+	reason, position, err := d.Cut()
+	if err != nil {
+		return err
+	}
+	started, _ := w.counts()
+	rec.cut = cutPoint{Reason: reason, Position: position, Started: started, Records: len(w.records)}
+	return writeJSON(filepath.Join(rec.folder, cutFile), rec.cut)
+}
+
+// watch follows a workload by its ledger.
+type watch struct {
+	trigger  *trigger // under the drive's lock, and mu
+	out      *os.File // the ledger file
+	log      *blocklog.Writer
+	progress Progress
+
+	mu      sync.Mutex // guards trigger
+	memory  atomic.Pointer[ledger.Region]
+	serial  serialCounts
+	records []ledger.Record // taken so far; for the goroutine of run
+}
+
+// serialCounts stand in for the ledger's counts where acks come over the control
+// channel.
+type serialCounts struct {
+	started, acked atomic.Uint64
+}
+
+// counts are the ledger's, as of now.
+func (w *watch) counts() (started, acked uint64) {
+	if m := w.memory.Load(); m != nil {
+		// The records are counted first: one published in between is then of an op
+		// that is counted as begun.
+		acked = m.Published()
+		return m.Started(), acked
+	}
+	acked = w.serial.acked.Load()
+	return w.serial.started.Load(), acked
+}
+
+func (w *watch) event(position int, e *blocklog.Event) (string, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.trigger.event(position, e)
+}
+
+// run starts the workload and returns once the power is cut and the ledger is
+// complete.
+func (w *watch) run(ctx context.Context, r *run, g *machine.Guest, p workload.Plan) error {
+	if !r.serial() {
+		region, err := g.Ledger()
+		if err != nil {
+			return err
+		}
+		w.memory.Store(&region)
+	}
+	talk := make(chan error, 1) // closed after its one value, or none
+	acks := make(chan ledger.Record, 1024)
+	talking, hangUp := context.WithCancel(ctx)
+	defer hangUp()
+	go func() { defer close(talk); talk <- w.converse(talking, r, g, p, acks) }()
+	err := w.follow(ctx, g, talk, acks)
+	if err := errors.Join(err, g.Kill()); err != nil {
+		return err
+	}
+	return w.drain(talk, acks)
+}
+
+// drain takes what a dead guest has left behind: in memory, and on the way
+// through the control channel, which ends once it is read to its end.
+func (w *watch) drain(talk <-chan error, acks <-chan ledger.Record) error {
+	late := time.After(channelDeadline)
+	for {
+		if err := w.take(acks); err != nil {
+			return err
+		}
+		select {
+		case <-talk:
+			return w.take(acks)
+		case r := <-acks:
+			w.records = append(w.records, r)
+			if err := ledger.Append(w.out, []ledger.Record{r}); err != nil {
+				return err
+			}
+		case <-late:
+			return fmt.Errorf("read the rest of the control channel: not done within %v", channelDeadline)
+		}
+	}
+}
+
+// converse asks for the workload and listens until it ends.
+func (w *watch) converse(ctx context.Context, r *run, g *machine.Guest, p workload.Plan, acks chan<- ledger.Record) error {
+	ask := wire.Workload{Mount: r.mount(), Plan: p, Serial: r.serial()}
+	return g.Ask(ctx, wire.Record, ask, func(f wire.Frame) (bool, error) {
+		switch f.Type {
+		case wire.RecordDone:
+			return true, nil
+		case wire.Begun:
+			var s wire.Start
+			if err := f.Decode(&s); err != nil {
+				return false, err
+			}
+			w.serial.started.Store(s.Op)
+			return false, nil
+		case wire.Ack:
+			var a wire.Acked
+			if err := f.Decode(&a); err != nil {
+				return false, err
+			}
+			select {
+			case acks <- a.Record:
+			case <-ctx.Done():
+			}
+			w.serial.acked.Add(1)
+			return false, nil
+		}
+		return false, fmt.Errorf("record workload: unexpected message of type %d", f.Type)
+	})
+}
+
+// follow takes records until the world has stopped, and fails where anything but
+// the cut or the end of the workload ended it.
+func (w *watch) follow(ctx context.Context, g *machine.Guest, talk <-chan error, acks <-chan ledger.Record) error {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-g.Drive().Stopped():
+			return nil
+		case err := <-talk:
+			select {
+			case <-g.Drive().Stopped():
+				return nil // the guest's channel ended because the power was cut
+			default:
+			}
+			if err != nil {
+				return g.Failure("run the workload", err)
+			}
+			g.Drive().Stop("the workload had ended before the cut")
+			return nil
+		case <-ctx.Done():
+			return g.Failure("run the workload", ctx.Err())
+		case <-tick.C:
+			if err := w.poll(g, acks); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// poll takes new records and asks the trigger.
+func (w *watch) poll(g *machine.Guest, acks <-chan ledger.Record) error {
+	if err := w.take(acks); err != nil {
+		return err
+	}
+	started, acked := w.counts()
+	w.progress.Set(int(started))
+	w.mu.Lock()
+	reason, cut := w.trigger.poll(started, acked, w.log.Now())
+	w.mu.Unlock()
+	if cut {
+		g.Drive().Stop(reason)
+	}
+	return nil
+}
+
+// take moves new records from the ledger, or the control channel, to the file.
+func (w *watch) take(acks <-chan ledger.Record) error {
+	var fresh []ledger.Record
+	if m := w.memory.Load(); m != nil {
+		var err error
+		if fresh, err = m.Take(); err != nil {
+			return err
+		}
+	}
+	for more := true; more; {
+		select {
+		case r := <-acks:
+			fresh = append(fresh, r)
+		default:
+			more = false
+		}
+	}
+	w.records = append(w.records, fresh...)
+	return ledger.Append(w.out, fresh)
+}
+
+// serial tells whether acks come over the control channel.
+func (r *run) serial() bool {
+	return r.lab.SerialLedger || r.machine.Greeting.Ledger != "memory"
+}
+
+// begun is the op that may have begun last. Where the guest tells it over the
+// control channel its last word may have been lost, so any op may have begun.
+func (r *run) begun(w *watch) uint64 {
+	if r.serial() {
+		return uint64(r.scenario.Workload.Count)
+	}
+	started, _ := w.counts()
+	return started
+}
+
+// mount is how the scenario's file system is checked and mounted.
+func (r *run) mount() wire.Mount {
+	fs := r.scenario.Filesystem
+	return wire.Mount{Type: string(fs.Type), Options: fs.Mount, Check: needsCheck(fs)}
+}
+
+// timing is the drive's, from the scenario's; nil where there is none.
+func timing(t scenarios.Timing) *disk.Timing {
+	if t.Profile == scenarios.NoTiming {
+		return nil
+	}
+	return &disk.Timing{
+		RPM: t.RPM, SectorsPerTrack: t.SectorsPerTrack, SeekMin: t.SeekMin, SeekMax: t.SeekMax, BusRate: int64(t.BusRate),
+	}
+}
+
+// faults is the drive's set of faults, from the scenario's list.
+func faults(list []scenarios.Fault) (f disk.Faults) {
+	for _, name := range list {
+		switch name {
+		case scenarios.FlushIgnored:
+			f.FlushIgnored = true
+		case scenarios.FUAIgnored:
+			f.FUAIgnored = true
+		case scenarios.CacheUnadvertised:
+			f.CacheUnadvertised = true
+		}
+	}
+	return f
+}

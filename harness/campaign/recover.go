@@ -1,0 +1,175 @@
+package campaign
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"powercut/guest/wire"
+	"powercut/harness/blocklog"
+	"powercut/harness/crash"
+	"powercut/harness/disk"
+	"powercut/harness/machine"
+	"powercut/harness/qemu"
+	"powercut/harness/verdict"
+	"powercut/scenarios"
+)
+
+// recovery is what a fresh guest made of a crash state.
+type recovery struct {
+	verdict   verdict.Recovery
+	survivors verdict.Survivors // meaningful where verdict.Class is Recovered
+}
+
+// crashState applies the scenario's policy to the recording.
+func (r *run) crashState(rec *recording) (*crash.State, error) {
+	return crash.Build(rec.base, rec.log, rec.cut.Position, crash.Policy(r.scenario.AtCut), rec.plan.Seed)
+}
+
+// recover lets a fresh guest check and mount the crash state and read the file
+// back. What goes wrong inside the guest is a verdict; only what goes wrong
+// outside of it is an error.
+func (r *run) recover(ctx context.Context, rec *recording, state *crash.State) (*recovery, error) {
+	folder := filepath.Join(rec.folder, recoveryFolder)
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		return nil, fmt.Errorf("make folder: %w", err)
+	}
+	r.lab.Progress.Stage(fmt.Sprintf("%s: recovering", rec.plan.Call), 0)
+	log, err := blocklog.Create(filepath.Join(folder, logFile), state.Media.Size())
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	d := disk.New(disk.Config{Base: state.Media, Size: state.Media.Size(), Log: log, WriteCache: r.scenario.Drive.WriteCache})
+	limited, cancel := context.WithTimeout(ctx, r.scenario.Timeout)
+	defer cancel()
+	g, err := r.machine.Fork(limited, folder, d)
+	if err != nil {
+		d.Close()
+		return nil, err
+	}
+	defer g.Close()
+	back, err := r.readBack(limited, g, rec)
+	if err := errors.Join(ctx.Err(), g.Kill()); err != nil {
+		return nil, err
+	}
+	if _, _, broken := d.Cut(); broken != nil {
+		return nil, broken
+	}
+	if err != nil {
+		return back, r.explain(limited, g, back, err)
+	}
+	return back, r.keepSurvivors(rec, back)
+}
+
+// readBack asks for the recovery and collects the file's content.
+func (r *run) readBack(ctx context.Context, g *machine.Guest, rec *recording) (*recovery, error) {
+	var content bytes.Buffer
+	var told wire.Survivor
+	ask := wire.Recovery{Mount: r.mount(), Path: rec.plan.Path}
+	err := g.Ask(ctx, wire.Recover, ask, func(f wire.Frame) (bool, error) {
+		switch f.Type {
+		case wire.Content:
+			content.Write(f.Payload)
+			return false, nil
+		case wire.Recovered:
+			return true, f.Decode(&told)
+		}
+		return false, fmt.Errorf("recover: unexpected message of type %d", f.Type)
+	})
+	back := &recovery{survivors: verdict.Survivors{Exists: told.Exists, Size: told.Size, Data: content.Bytes()}}
+	if err == nil {
+		back.verdict = judgeRecovery(told, g.ConsolePath())
+	}
+	return back, err
+}
+
+// stages are the verdicts on a recovery that failed, by the guest's name of the
+// stage at which it did.
+var stages = map[string]verdict.RecoveryClass{
+	"fsck": verdict.FsckFailed, "mount": verdict.MountFailed, "read": verdict.ReadFailed, "unmount": verdict.MountFailed,
+}
+
+// judgeRecovery turns the guest's report and its console into a verdict.
+func judgeRecovery(told wire.Survivor, console string) verdict.Recovery {
+	trouble := troubleOn(console)
+	v := verdict.Recovery{Class: verdict.Recovered}
+	if told.Stage != "" {
+		v.Class, v.Detail = stages[told.Stage], told.Error
+		if told.Fsck != "" && told.Stage == "fsck" {
+			v.Detail += ": " + lastLine(told.Fsck)
+		}
+	}
+	for _, f := range trouble {
+		if f.Kind == qemu.Oops || f.Kind == qemu.Panic {
+			v.Class, v.Detail = verdict.Oops, f.Text
+			break
+		}
+	}
+	if v.Class != verdict.Recovered {
+		v.Console = qemu.Tail(console, consoleLines)
+	} else if len(trouble) > 0 {
+		v.Detail = "the kernel said: " + trouble[0].Text
+	}
+	return v
+}
+
+// consoleLines is how much of a console a verdict carries.
+const consoleLines = 20
+
+// explain turns the failure of a guest that recovers into a verdict where it is
+// the guest's: a kernel that oopsed, or that never answered. Anything else is an
+// error of the harness, and stays one.
+func (r *run) explain(ctx context.Context, g *machine.Guest, back *recovery, err error) error {
+	for _, f := range troubleOn(g.ConsolePath()) {
+		if f.Kind == qemu.Oops || f.Kind == qemu.Panic {
+			back.verdict = verdict.Recovery{Class: verdict.Oops, Detail: f.Text, Console: qemu.Tail(g.ConsolePath(), consoleLines)}
+			return nil
+		}
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		back.verdict = verdict.Recovery{
+			Class: verdict.Hang, Console: qemu.Tail(g.ConsolePath(), consoleLines),
+			Detail: fmt.Sprintf("recovery did not end within %v", r.scenario.Timeout),
+		}
+		return nil
+	}
+	return err
+}
+
+// troubleOn finds what a kernel complained of on its console. A console that
+// cannot be read has no trouble to tell.
+func troubleOn(console string) []qemu.Finding {
+	b, err := os.ReadFile(console)
+	if err != nil {
+		return nil
+	}
+	return qemu.Classify(b)
+}
+
+func lastLine(s string) string {
+	s = strings.TrimSpace(s)
+	return s[strings.LastIndexByte(s, '\n')+1:]
+}
+
+// keepSurvivors keeps the recovered file in the run folder.
+func (r *run) keepSurvivors(rec *recording, back *recovery) error {
+	if back.verdict.Class != verdict.Recovered || !back.survivors.Exists {
+		return nil
+	}
+	path := filepath.Join(rec.folder, survivorsFile)
+	if err := os.WriteFile(path, back.survivors.Data, 0o644); err != nil {
+		return fmt.Errorf("keep survivors: %w", err)
+	}
+	return nil
+}
+
+// needsCheck tells whether a file system has no journal, and so is checked before
+// it is mounted.
+func needsCheck(fs scenarios.Filesystem) bool {
+	return fs.Type == scenarios.Ext2 || strings.Contains(strings.Join(fs.Mkfs, " "), "^has_journal")
+}

@@ -1,0 +1,5 @@
+package cli
+
+type benchCommand struct{}
+
+func (c *benchCommand) Run() error { return nil }

@@ -1,0 +1,5 @@
+package cli
+
+type doctorCommand struct{}
+
+func (c *doctorCommand) Run() error { return nil }

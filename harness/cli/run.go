@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+
+	"powercut/harness/campaign"
+	"powercut/harness/report"
+	"powercut/scenarios"
+)
+
+type runCommand struct {
+	Scenario     string   `arg:"" help:"A scenario's name, a family's name, or a file (with a slash, or ending in .yaml)."`
+	Set          []string `help:"Override a value of the scenario; may be repeated." placeholder:"a.b=value" sep:"none"`
+	Seed         *uint64  `help:"What all random decisions follow from. Default: a new one, which is printed." xor:"seed"`
+	Seeds        string   `help:"Run once for each seed of a range, such as 1-20." placeholder:"FIRST-LAST" xor:"seed"`
+	Kernel       string   `help:"A kernel: debian:VERSION, or a bzImage or vmlinux of one's own, in place of the scenario's." placeholder:"KERNEL"`
+	Modules      string   `help:"The modules of one's own kernel: a lib/modules/RELEASE folder." placeholder:"DIR" type:"existingdir"`
+	Runs         string   `help:"Where run folders go." default:"runs" placeholder:"DIR"`
+	QEMU         string   `name:"qemu" help:"The QEMU binary." placeholder:"PATH"`
+	SerialLedger bool     `help:"Send acknowledgements over the control channel, as for guest kernels without /dev/mem."`
+	JSON         bool     `name:"json" help:"Print one JSON document in place of the table."`
+	Explain      bool     `help:"Say what each column of the table means."`
+}
+
+// Run runs the scenarios.
+func (c *runCommand) Run(ctx context.Context, s Streams) error {
+	list, err := c.scenarios()
+	if err != nil {
+		return err
+	}
+	seeds, err := c.seeds()
+	if err != nil {
+		return err
+	}
+	docs, err := c.all(ctx, s, list, seeds)
+	if err == nil || len(docs) > 0 && len(list)*len(seeds) > 1 {
+		err = errors.Join(err, c.print(s.Out, docs, len(list)*len(seeds) > 1))
+	}
+	if err != nil {
+		return err
+	}
+	for _, d := range docs {
+		if !d.Held {
+			return errNotHeld
+		}
+	}
+	return nil
+}
+
+func (c *runCommand) scenarios() ([]scenarios.Scenario, error) {
+	var overrides []scenarios.Override
+	for _, text := range c.Set {
+		o, err := scenarios.ParseOverride(text)
+		if err != nil {
+			return nil, &usageError{err}
+		}
+		overrides = append(overrides, o)
+	}
+	if strings.HasPrefix(c.Kernel, "debian:") {
+		overrides = append(overrides, scenarios.Override{Path: "kernel", Value: c.Kernel})
+		c.Kernel = ""
+	}
+	if c.Modules != "" && c.Kernel == "" {
+		return nil, &usageError{errors.New("--modules goes with --kernel and a kernel image of one's own")}
+	}
+	return scenarios.Find(c.Scenario, overrides...)
+}
+
+// maxSeeds bounds the runs of one command.
+const maxSeeds = 10_000
+
+func (c *runCommand) seeds() ([]uint64, error) {
+	switch {
+	case c.Seed != nil:
+		return []uint64{*c.Seed}, nil
+	case c.Seeds == "":
+		return []uint64{uint64(rand.Uint32())}, nil
+	}
+	bad := &usageError{fmt.Errorf("--seeds: %q is not a range of at most %d seeds, such as 1-20", c.Seeds, maxSeeds)}
+	from, to, ok := strings.Cut(c.Seeds, "-")
+	if !ok {
+		to = from
+	}
+	first, err1 := strconv.ParseUint(from, 10, 64)
+	last, err2 := strconv.ParseUint(to, 10, 64)
+	if err1 != nil || err2 != nil || last < first || last-first >= maxSeeds {
+		return nil, bad
+	}
+	var out []uint64
+	for n := first; len(out) <= int(last-first); n++ {
+		out = append(out, n)
+	}
+	return out, nil
+}
+
+// all runs every scenario with every seed. On a failure it returns the documents
+// so far as well.
+func (c *runCommand) all(ctx context.Context, s Streams, list []scenarios.Scenario, seeds []uint64) ([]*report.Document, error) {
+	binary, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find powercut itself: %w", err)
+	}
+	progress := report.NewProgress(s.Err, isTerminal(s.Err))
+	defer progress.Done()
+	lab := &campaign.Lab{
+		Runs: c.Runs, Binary: binary, QEMU: c.QEMU, Kernel: c.Kernel, Modules: c.Modules,
+		SerialLedger: c.SerialLedger, Progress: progress,
+	}
+	var docs []*report.Document
+	for _, scenario := range list {
+		for _, seed := range seeds {
+			doc, err := lab.Run(ctx, scenario, seed)
+			if err != nil {
+				return docs, err
+			}
+			docs = append(docs, doc)
+		}
+	}
+	return docs, nil
+}
+
+// print shows the documents: one in full, several in one summary.
+func (c *runCommand) print(w io.Writer, docs []*report.Document, several bool) error {
+	o := report.Options{Colour: colour(w), Explain: c.Explain}
+	switch {
+	case c.JSON && several:
+		return report.JSONAll(w, docs)
+	case c.JSON:
+		return report.JSON(w, docs[0])
+	case several:
+		return report.Summary(w, docs, o)
+	}
+	return report.Table(w, docs[0], o)
+}

@@ -1,0 +1,221 @@
+package scenarios
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"powercut/guest/workload"
+	"powercut/harness/verdict"
+)
+
+// drawWord draws one of the words that T may be.
+func drawWord[T ~string](t *rapid.T, label string) T {
+	return T(rapid.SampledFrom(choices(reflect.TypeFor[T]())).Draw(t, label))
+}
+
+// drawScenario draws a scenario that Parse takes.
+func drawScenario(t *rapid.T) Scenario {
+	s := Default()
+	s.Name = rapid.StringMatching(`[a-z0-9]{1,8}(-[a-z0-9]{1,8}){0,3}`).Draw(t, "name")
+	s.About = "a" + strings.TrimSpace(rapid.StringMatching(`[ -~äλ☃]{0,100}`).Draw(t, "about"))
+	s.Source = strings.TrimSpace(rapid.StringMatching(`[ -~äλ☃]{0,100}`).Draw(t, "source"))
+	s.Kernel = rapid.SampledFrom([]string{"host", "debian:6.1", "debian:6.12~bpo", "./bzImage", "/boot/vmlinuz-6.1.0"}).Draw(t, "kernel")
+	s.Guest.Memory = Size(rapid.Int64Range(192<<20, 2<<30).Draw(t, "memory"))
+	s.Filesystem = Filesystem{
+		Type:  drawWord[FilesystemType](t, "type"),
+		Size:  Size(rapid.Int64Range(1<<30, 64<<30).Draw(t, "filesystem size")),
+		Mkfs:  rapid.SampledFrom([][]string{nil, {"-b", "4096"}, {"-O", "^has_journal", "-q", "-m", "0"}}).Draw(t, "mkfs"),
+		Mount: rapid.SampledFrom([]string{"", "barrier=0", "data=ordered,commit=30"}).Draw(t, "mount"),
+	}
+	s.Drive.WriteCache = rapid.Bool().Draw(t, "write-cache")
+	s.Drive.Timing = drawTiming(t)
+	s.Drive.Faults = rapid.SampledFrom([][]Fault{nil, {FlushIgnored}, {FUAIgnored, CacheUnadvertised}}).Draw(t, "faults")
+	s.AtCut = drawWord[Fate](t, "at-cut")
+	s.Timeout = time.Duration(rapid.Int64Range(int64(time.Second), int64(time.Hour)).Draw(t, "timeout"))
+	s.Workload = drawWorkload(t)
+	s.Cut = drawCut(t, s)
+	s.Expect = drawExpect(t, s.Workload)
+	return s
+}
+
+func drawTiming(t *rapid.T) Timing {
+	timing := drawWord[Profile](t, "profile").Timing()
+	if timing.Profile != NoTiming && rapid.Bool().Draw(t, "own timing") {
+		timing.RPM = rapid.IntRange(60, 1e6).Draw(t, "rpm")
+		timing.SeekMax = time.Duration(rapid.Int64Range(int64(timing.SeekMin), int64(time.Second)).Draw(t, "seek-max"))
+		timing.BusRate = Rate(rapid.Int64Range(1000, 100e9).Draw(t, "bus-rate"))
+	}
+	return timing
+}
+
+// drawWorkload draws workloads that write every place once, and so are sound
+// whatever else Plan.Validate demands.
+func drawWorkload(t *rapid.T) Workload {
+	count := rapid.IntRange(1, 1000).Draw(t, "count")
+	bytes := Size(rapid.Int64Range(1, 4096).Draw(t, "bytes"))
+	stride := bytes + Size(rapid.Int64Range(0, 4096).Draw(t, "gap"))
+	calls := rapid.Permutation(workload.Calls).Draw(t, "calls")
+	return Workload{
+		Kind:   drawWord[workload.Kind](t, "kind"),
+		File:   rapid.SampledFrom([]string{"tmp.tmp", "a-b_c.D9"}).Draw(t, "file"),
+		Size:   stride * Size(count),
+		Count:  count,
+		Bytes:  bytes,
+		Stride: stride,
+		Calls:  calls[:rapid.IntRange(1, len(calls)).Draw(t, "number of calls")],
+	}
+}
+
+func drawCut(t *rapid.T, s Scenario) Cut {
+	first := rapid.IntRange(1, s.Workload.Count).Draw(t, "cut first")
+	last := rapid.IntRange(first, s.Workload.Count).Draw(t, "cut last")
+	return rapid.SampledFrom([]Cut{
+		{Op: first},
+		{Position: first},
+		{After: min(time.Duration(first)*time.Millisecond, s.Timeout-1)},
+		{Random: Range{First: first, Last: last}},
+	}).Draw(t, "cut")
+}
+
+func drawExpect(t *rapid.T, w Workload) Expect {
+	e := Default().Expect
+	e.Lost = rapid.SampledFrom([]Bounds{
+		{Every: {Unit: Ops}},
+		{Every: {Operator: Some, Unit: Ops}},
+		{Every: {Unit: Ops}, w.Calls[0]: {Operator: AtMost, Value: 3, Unit: Ops}},
+	}).Draw(t, "lost")
+	e.Recovery = drawWord[verdict.RecoveryClass](t, "recovery")
+	bounds := func(unit Unit, label string) Bounds {
+		out := Bounds{}
+		for _, call := range append(w.Calls[:len(w.Calls):len(w.Calls)], Every) {
+			if rapid.Bool().Draw(t, label) {
+				out[call] = drawBound(t, unit)
+			}
+		}
+		if len(out) == 0 {
+			return nil
+		}
+		return out
+	}
+	e.JournalWrites, e.Flushes = bounds(Number, "journal-writes"), bounds(Number, "flushes")
+	e.Mean, e.P50, e.P99, e.Max = bounds(Time, "mean"), bounds(Time, "p50"), bounds(Time, "p99"), bounds(Time, "max")
+	if len(w.Calls) > 1 {
+		e.Ratios = []Ratio{{Over: w.Calls[0], Under: w.Calls[1], Bound: drawBound(t, Number)}}
+	}
+	return e
+}
+
+// TestRoundTrip: a scenario reads back equal from what Marshal writes.
+func TestRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) { checkRoundTrip(t, drawScenario(t)) })
+}
+
+// TestDefaults: what is not said is as Default has it.
+func TestDefaults(t *testing.T) {
+	got, err := Parse("case.yaml", []byte(base))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Default()
+	want.Name, want.About = "x", "y"
+	want.Filesystem.Type = Ext4
+	want.Workload.Kind = workload.Overwrite
+	want.Cut.Op = 1
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestSpellings: the several ways to say a thing say the same.
+func TestSpellings(t *testing.T) {
+	for _, group := range [][]string{
+		{"drive: {write-cache: on}", "drive: {write-cache: yes}", "drive: {write-cache: true}", "drive: {write-cache: 'ON'}", "expect: {}", "drive:\n  bus: ide"},
+		{"drive: {write-cache: off}", "drive: {write-cache: no}", "drive: {write-cache: false}"},
+		{"drive: {timing: ide-7200}", "drive: {timing: {profile: ide-7200}}", "drive: {timing: {rpm: 7200, profile: ide-7200, seek-min: 0.8ms}}"},
+		{"expect: {lost: some}", "expect: {lost: {every: some}}"},
+		{"expect: {p50: 7.5ms..9.16ms}", "expect: {p50: 7500us .. 9160us}", "expect: {p50: {every: 7.5ms..9.16ms}}"},
+		{"guest: {memory: 1GiB}", "guest: {memory: 1024MiB}", "guest: {memory: 1073741824}", "guest: {memory: '1G'}"},
+		{"source: a b", "source: >-\n  a\n  b", "source: |\n  a b\n"},
+	} {
+		want, err := Parse("case.yaml", []byte(base+group[0]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range group[1:] {
+			got, err := Parse("case.yaml", []byte(base+text))
+			if err != nil {
+				t.Error(err)
+			} else if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%q and %q differ:\n%s", group[0], text, diff)
+			}
+		}
+	}
+}
+
+func TestPlans(t *testing.T) {
+	s, err := Load("ext3-overwrite")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plans := s.Plans(7)
+	seeds := map[uint64]bool{}
+	for i, plan := range plans {
+		want := workload.Plan{Kind: workload.Overwrite, Path: "tmp.tmp", Size: 512000, Count: 200, Bytes: 1, Stride: 512, Call: s.Workload.Calls[i], Seed: plan.Seed}
+		if plan != want {
+			t.Errorf("plan %d is %+v, want %+v", i, plan, want)
+		}
+		seeds[plan.Seed] = true
+	}
+	if len(seeds) != 4 {
+		t.Errorf("the plans' seeds are not distinct: %v", seeds)
+	}
+	s.Workload.Calls = s.Workload.Calls[2:]
+	if diff := cmp.Diff(plans[2:], s.Plans(7)); diff != "" {
+		t.Errorf("leaving calls out changes the plans of the others:\n%s", diff)
+	}
+	if s.Plans(7)[0].Seed == s.Plans(8)[0].Seed {
+		t.Error("the seed does not matter")
+	}
+}
+
+func TestConditions(t *testing.T) {
+	s, err := Load("ext3-overwrite")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, c := range s.Expect.Conditions(s.Workload.Calls) {
+		got = append(got, c.String())
+	}
+	want := []string{
+		"O_SYNC: lost 0", "O_DSYNC: lost 0", "fsync: lost 0", "fdatasync: lost 0",
+		"O_SYNC: foreign 0", "O_DSYNC: foreign 0", "fsync: foreign 0", "fdatasync: foreign 0",
+		"O_SYNC: journal-writes >= 2", "fsync: journal-writes >= 2", "fdatasync: journal-writes 0",
+		"O_DSYNC: p50 7.5ms..9.166ms", "fdatasync: p50 7.5ms..9.166ms",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTiming(t *testing.T) {
+	timing := IDE7200.Timing()
+	if got := timing.Revolution(); got != 8333333*time.Nanosecond {
+		t.Errorf("a revolution takes %v", got)
+	}
+	if got := NoTiming.Timing().Revolution(); got != 0 {
+		t.Errorf("without timing a revolution takes %v", got)
+	}
+	if got := timing.String(); got != "ide-7200" {
+		t.Errorf("timing prints %q", got)
+	}
+	timing.RPM, timing.SeekMin = 5400, 0
+	if got := timing.String(); got != "ide-7200 (rpm 5400, seek-min 0s)" {
+		t.Errorf("changed timing prints %q", got)
+	}
+}
