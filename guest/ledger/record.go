@@ -25,5 +25,10 @@ type Record struct {
 	Synced bool   `json:"synced"` // a sync call was made and returned success: the op is acknowledged
 }
 
-// Latency is the time that the sync call took, in nanoseconds.
-func (r Record) Latency() int64 { return r.End - r.Sync }
+// Latency is the time from before the op's write to its acknowledgement, in
+// nanoseconds: what a program waits for one durable write, and what the thread of
+// 2004 ("Why is fsync so much slower than O_SYNC?") measured.
+func (r Record) Latency() int64 { return r.End - r.Start }
+
+// SyncLatency is the time that the sync call alone took, in nanoseconds.
+func (r Record) SyncLatency() int64 { return r.End - r.Sync }

@@ -33,7 +33,8 @@ func (r *run) judge(rec *recording, state *crash.State, back *recovery) (*report
 			Reason: rec.cut.Reason, Position: rec.cut.Position, Op: rec.cut.Started,
 			Volatile: state.Volatile, Dropped: state.Dropped, Torn: state.Torn,
 		},
-		Latency: latency.Summarise(latencies(rec.history.Records)), Bill: tr.Bill,
+		Latency: summarise(rec.history.Records, ledger.Record.Latency),
+		Sync:    summarise(rec.history.Records, ledger.Record.SyncLatency), Bill: tr.Bill,
 		Recovery: back.verdict, Findings: []report.Finding{},
 	}
 	survivors := back.survivors
@@ -87,16 +88,16 @@ func addFindings(c *report.Call, result verdict.Result, tr *trace.Trace) {
 	}
 }
 
-// latencies are those of the ops that were acknowledged, the file's creation left
-// out.
-func latencies(records []ledger.Record) []int64 {
-	var out []int64
+// summarise sums up a time of the ops that were acknowledged, the file's creation
+// left out.
+func summarise(records []ledger.Record, of func(ledger.Record) int64) latency.Summary {
+	var ns []int64
 	for _, r := range records {
 		if r.Op > 0 && r.Synced {
-			out = append(out, r.Latency())
+			ns = append(ns, of(r))
 		}
 	}
-	return out
+	return latency.Summarise(ns)
 }
 
 // judgeExpectations holds the calls against what the scenario expects.

@@ -83,7 +83,8 @@ type Call struct {
 	Folder   string           `json:"folder" doc:"where its log, ledger and consoles are, below the run folder"`
 	Cut      Cut              `json:"cut" doc:"where the power went"`
 	Counts   verdict.Counts   `json:"counts" doc:"ops by verdict, op 0 (the file's creation) left out; where recovery.class is not recovered nothing was read back, and only ops, acked and failed mean anything"`
-	Latency  latency.Summary  `json:"latency" doc:"how long the sync call took, in guest time"`
+	Latency  latency.Summary  `json:"latency" doc:"of acknowledged ops: from before the write to the return of its sync call, in guest time"`
+	Sync     latency.Summary  `json:"sync_latency" doc:"of acknowledged ops: the sync call alone; the same as latency where the write is the sync call"`
 	Bill     trace.Bill       `json:"bill" doc:"what an op cost: the mean over the completed ops of the requests that reached the drive while each ran"`
 	Recovery verdict.Recovery `json:"recovery" doc:"how a fresh guest fared with the disk"`
 	Size     string           `json:"size,omitempty" doc:"what is wrong with the file's size after recovery"`

@@ -314,7 +314,7 @@ func TestStateIsPrivate(t *testing.T) {
 	}
 	for line := range strings.Lines(dump) {
 		switch name, value, _ := strings.Cut(strings.TrimSpace(line), " "); {
-		case strings.HasPrefix(name, "APT::Update::Post-Invoke"), strings.HasPrefix(name, "APT::Update::Pre-Invoke"):
+		case strings.HasPrefix(name, "APT::Update::P") && value != `"";`: // Pre-Invoke, Post-Invoke…
 			t.Errorf("hook of the machine: %s", line)
 		case slices.Contains([]string{"Dir::State", "Dir::State::lists", "Dir::State::status", "Dir::Cache", "Dir::Etc::sourcelist", "Dir::Etc::sourceparts"}, name) &&
 			!strings.Contains(value, a.dir):

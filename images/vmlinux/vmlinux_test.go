@@ -144,7 +144,9 @@ func TestDecodeXZChecks(t *testing.T) {
 // Each damaged byte of an xz stream is noticed, or does not matter.
 func TestDecodeXZDamage(t *testing.T) {
 	data := branches(2, 400)
-	packed := compressed(t, data, func(w io.Writer) (io.WriteCloser, error) { return xz.NewWriter(w) })
+	packed := compressed(t, data, func(w io.Writer) (io.WriteCloser, error) {
+		return xz.WriterConfig{DictCap: 4096}.NewWriter(w)
+	})
 	for i := range packed {
 		bad := bytes.Clone(packed)
 		bad[i] ^= 0x10
