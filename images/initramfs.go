@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -70,8 +71,12 @@ func WriteInitramfs(w io.Writer, k Kernel, modules []string, binary string, extr
 // checkStatic accepts a statically linked ELF program of x86-64.
 func checkStatic(binary string) error {
 	f, err := elf.Open(binary)
-	if err != nil {
+	var file *fs.PathError
+	switch {
+	case errors.As(err, &file):
 		return err
+	case err != nil:
+		return fmt.Errorf("it is no ELF program: %w", err)
 	}
 	defer f.Close() //nolint:errcheck // read only
 	if f.Machine != elf.EM_X86_64 {

@@ -22,7 +22,7 @@ func Parse(name string, data []byte, overrides ...Override) (Scenario, error) {
 		return Scenario{}, err
 	}
 	start := place{source: src, line: 1, column: 1}
-	if root == nil || root.kind == nothing {
+	if root == nil || root.kind == absent {
 		return Scenario{}, start.errorf("is empty; a scenario needs at least %s", strings.Join(requiredFields(), ", "))
 	}
 	for _, o := range overrides {
@@ -90,7 +90,7 @@ func (d *decoder) at(path string) place {
 // decode sets v, which holds its default, from n.
 func (d *decoder) decode(v reflect.Value, n *node, at spot) error {
 	d.values[at.path] = n.place
-	if n.kind == nothing {
+	if n.kind == absent {
 		return n.place.errorf("%s has no value; leave it out, or give %s", at, form(v.Type(), at.tag))
 	}
 	switch target := v.Addr().Interface().(type) {
@@ -164,7 +164,7 @@ func in(path string) string {
 
 // list sets a slice from n. An empty list is the nil slice.
 func (d *decoder) list(v reflect.Value, n *node, at spot) error {
-	if n.kind != list {
+	if n.kind != sequence {
 		return n.wrong(v.Type(), at)
 	}
 	out := reflect.Zero(v.Type())
@@ -248,7 +248,7 @@ func parseSwitch(word string) (bool, error) {
 
 // setText sets a text of one line.
 func setText(target *string, n *node, at spot) error {
-	if n.kind != text && !n.loose {
+	if n.kind != textual && !n.loose {
 		return n.place.errorf("%s: %s is a %s, and must be a text: put it in quotes", at, n.text, n.kind)
 	}
 	value := strings.TrimSpace(n.text)
@@ -306,7 +306,7 @@ func (d *decoder) timing(t *Timing, n *node, at spot) error {
 
 // bounds sets b from a bound for every call, or from a mapping of calls.
 func (d *decoder) bounds(b *Bounds, n *node, at spot) error {
-	if n.kind == list {
+	if n.kind == sequence {
 		return n.wrong(reflect.TypeFor[Bounds](), at)
 	}
 	if *b == nil {

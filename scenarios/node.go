@@ -22,12 +22,12 @@ const (
 type kind string
 
 const (
-	nothing kind = "nothing" // null, or a key without a value
-	text    kind = "text"
-	number  kind = "number"
-	boolean kind = "true or false"
-	list    kind = "list"
-	mapping kind = "mapping"
+	absent   kind = "nothing" // null, or a key without a value
+	textual  kind = "text"
+	numeric  kind = "number"
+	boolean  kind = "true or false"
+	sequence kind = "list"
+	mapping  kind = "mapping"
 )
 
 // node is a value of the document, before it is known what it should be. It is
@@ -50,7 +50,7 @@ type field struct {
 }
 
 // scalar reports whether n is a single word or text.
-func (n *node) scalar() bool { return n.kind != list && n.kind != mapping }
+func (n *node) scalar() bool { return n.kind != sequence && n.kind != mapping }
 
 // get returns the value of a mapping's field, or nil.
 func (n *node) get(name string) *node {
@@ -151,15 +151,15 @@ func (c *converter) convert(n ast.Node, depth int) (*node, error) {
 	}
 	switch n := n.(type) {
 	case *ast.NullNode:
-		return &node{kind: nothing, place: p}, nil
+		return &node{kind: absent, place: p}, nil
 	case *ast.StringNode:
-		return &node{kind: text, text: n.Value, place: p}, nil
+		return &node{kind: textual, text: n.Value, place: p}, nil
 	case *ast.LiteralNode:
-		return &node{kind: text, text: n.Value.Value, place: p}, nil
+		return &node{kind: textual, text: n.Value.Value, place: p}, nil
 	case *ast.BoolNode:
 		return &node{kind: boolean, text: n.GetToken().Value, place: p}, nil
 	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
-		return &node{kind: number, text: n.GetToken().Value, place: p}, nil
+		return &node{kind: numeric, text: n.GetToken().Value, place: p}, nil
 	case *ast.SequenceNode:
 		return c.list(n, depth)
 	case *ast.MappingNode:
@@ -175,7 +175,7 @@ func (c *converter) convert(n ast.Node, depth int) (*node, error) {
 }
 
 func (c *converter) list(n *ast.SequenceNode, depth int) (*node, error) {
-	out := &node{kind: list, place: c.placeOf(n.GetToken())}
+	out := &node{kind: sequence, place: c.placeOf(n.GetToken())}
 	for _, value := range n.Values {
 		item, err := c.convert(value, depth+1)
 		if err != nil {
@@ -202,7 +202,7 @@ func (c *converter) mapping(n *ast.MappingNode, depth int) (*node, error) {
 		if err != nil {
 			return nil, err
 		}
-		if value.kind == nothing {
+		if value.kind == absent {
 			value.place = p // the library places an absent value behind the colon
 		}
 		if i == 0 && !n.IsFlowStyle {

@@ -49,7 +49,7 @@ func (o Override) apply(root *node) error {
 			return nil
 		}
 		next := at.get(name)
-		if next == nil || next.kind == nothing {
+		if next == nil || next.kind == absent {
 			next = &node{kind: mapping, place: here}
 			at.set(name, next)
 		}
@@ -61,7 +61,7 @@ func (o Override) apply(root *node) error {
 // node parses the value. What does not open a list, a mapping or quotes is a word.
 func (o Override) node(here place) (*node, error) {
 	if o.Value == "" || !strings.ContainsRune("[{\"'", rune(o.Value[0])) {
-		return &node{kind: text, text: o.Value, place: here, loose: true}, nil
+		return &node{kind: textual, text: o.Value, place: here, loose: true}, nil
 	}
 	n, err := parseNode(here.source, []byte(o.Value))
 	if err != nil {
@@ -127,7 +127,7 @@ func orScenario(path string) string {
 }
 
 func article(k kind) string {
-	if k == nothing || k == boolean {
+	if k == absent {
 		return string(k)
 	}
 	return fmt.Sprintf("a %s", k)

@@ -50,7 +50,9 @@ func TestErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	var found strings.Builder
-	for _, block := range strings.Split(string(data), "=== ")[1:] {
+	ran := 0
+	blocks := strings.Split(string(data), "=== ")[1:]
+	for _, block := range blocks {
 		name, rest, _ := strings.Cut(block, "\n")
 		doc, want, ok := strings.Cut(rest, ">>>\n")
 		if !ok {
@@ -58,6 +60,7 @@ func TestErrors(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			got := errorOf(t, expand(t, doc))
+			ran++
 			found.WriteString("=== " + name + "\n" + doc + ">>>\n" + got)
 			if diff := cmp.Diff(want, got); diff != "" && !*update {
 				t.Errorf("error of\n%s(-want +got):\n%s", doc, diff)
@@ -65,6 +68,9 @@ func TestErrors(t *testing.T) {
 		})
 	}
 	if *update {
+		if ran != len(blocks) {
+			t.Fatalf("%s is written only when every case has run; %d of %d have", file, ran, len(blocks))
+		}
 		if err := os.WriteFile(file, []byte(found.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}

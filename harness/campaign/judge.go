@@ -82,7 +82,7 @@ func addFindings(c *report.Call, result verdict.Result, tr *trace.Trace) {
 		f := report.Finding{OpVerdict: v}
 		if cover, ok := tr.Cover(v.Op); ok {
 			f.AckedAt, f.AckedTime = cover.AckAt, float64(cover.AckTime)/float64(time.Millisecond)
-			f.Why = cover.Lost()
+			f.CarriedBy, f.Reason, f.Why = cover.Writes, cover.LostReason(), cover.Lost()
 		}
 		c.Findings = append(c.Findings, f)
 	}

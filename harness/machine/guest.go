@@ -29,7 +29,7 @@ const connectDeadline = 30 * time.Second
 // Guest is a virtual machine with its drive and its agent.
 type Guest struct {
 	vm     *qemu.VM
-	drive  *disk.Drive
+	drive  *disk.Drive   // nil where another server serves the drive
 	in     *bufio.Reader // of the control channel
 	served chan error    // how the drive's connection ended; one value
 	cancel context.CancelFunc
@@ -162,7 +162,7 @@ func (g *Guest) Ledger() (ledger.Region, error) {
 	return ledger.Map(mem[ledger.Base : ledger.Base+ledger.Size])
 }
 
-// Drive is the guest's drive.
+// Drive is the guest's drive; nil for a guest of ForkForeign.
 func (g *Guest) Drive() *disk.Drive { return g.drive }
 
 // Done is closed when the guest is dead.
@@ -181,7 +181,9 @@ func (g *Guest) Command() []string { return g.vm.Command() }
 // rest, and neither ledger nor log change any more.
 func (g *Guest) Kill() error {
 	err := g.vm.Kill()
-	g.drive.Close()
+	if g.drive != nil {
+		g.drive.Close()
+	}
 	return err
 }
 

@@ -288,13 +288,22 @@ func (m *Machine) Fork(ctx context.Context, dir string, d *disk.Drive) (*Guest, 
 }
 
 func (m *Machine) fork(ctx context.Context, dir string, d *disk.Drive) (*Guest, error) {
+	cfg, err := m.forkConfig(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	return m.start(ctx, cfg, d)
+}
+
+// forkConfig is the configuration of a fork in the folder dir.
+func (m *Machine) forkConfig(ctx context.Context, dir string) (qemu.Config, error) {
 	template, err := m.cache.Entry(ctx, templateKind, m.key, m.bootTemplate)
 	if err != nil {
-		return nil, fmt.Errorf("make template: %w", err)
+		return qemu.Config{}, fmt.Errorf("make template: %w", err)
 	}
 	cfg := m.config(dir)
 	cfg.Template = filepath.Join(template, savedFolder)
-	return m.start(ctx, cfg, d)
+	return cfg, nil
 }
 
 // keep is the number of entries of one kind that stay in the cache: each build of

@@ -31,7 +31,8 @@ type Config struct {
 	CPUModel string
 	// Memory is the guest's RAM in bytes, whole pages. Default DefaultMemory.
 	Memory int64
-	// Dir is QEMU's working folder; relative paths below start there. Required.
+	// Dir is QEMU's working folder. Kernel, Initramfs, ConsolePath and the
+	// disk's socket start there if they are relative. Required.
 	Dir string
 	// Kernel is an ELF vmlinux or a bzImage. Required.
 	Kernel string
@@ -50,10 +51,11 @@ type Config struct {
 	// ConsolePath is the file that QEMU writes the serial console to. Default
 	// "console".
 	ConsolePath string
-	// ConsoleLimit is how large that file may grow, in bytes; QEMU is ended by
-	// a signal when the guest floods it. Default DefaultConsoleLimit.
+	// ConsoleLimit is how large that file may grow, in bytes. What a guest
+	// writes beyond is lost. Default DefaultConsoleLimit.
 	ConsoleLimit int64
-	// Template is a folder made by Save, to be forked instead of booting.
+	// Template is a folder made by Save, to be forked instead of booting; if
+	// relative, to the harness's own working folder.
 	// The rest of the Config must be as it was then, but for Dir, ConsolePath
 	// and the disk's socket. Empty: boot.
 	Template string

@@ -8,11 +8,15 @@ import (
 	"strings"
 )
 
-// tailBytes is how much of a file's end is looked at for its last lines.
-const tailBytes = 64 << 10
+// Limits on what is looked at of a console.
+const (
+	tailBytes     = 64 << 10 // of a file's end, for its last lines
+	classifyBytes = 4 << 20  // of a file's start, for a failure's findings
+	maxLine       = 250      // bytes of a line in a tail
+)
 
 // Tail gives the last n lines of the file at path, without line ends or other
-// control characters. A file that cannot be read has none.
+// control characters, long lines cut. A file that cannot be read has none.
 func Tail(path string, n int) []string {
 	f, err := os.Open(path)
 	if err != nil {
@@ -31,7 +35,25 @@ func Tail(path string, n int) []string {
 		_, data, _ = bytes.Cut(data, []byte("\n")) // the first line is only the end of one
 	}
 	lines := consoleText(data)
-	return lines[max(0, len(lines)-n):]
+	lines = lines[max(0, len(lines)-n):]
+	for i, line := range lines {
+		if len(line) > maxLine {
+			lines[i] = strings.ToValidUTF8(line[:maxLine], "") + " ..."
+		}
+	}
+	return lines
+}
+
+// classifyFile classifies the start of a console file: the first trouble is the
+// one that explains the rest.
+func classifyFile(path string) []Finding {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	data, _ := io.ReadAll(io.LimitReader(f, classifyBytes)) // what was read counts
+	return Classify(data)
 }
 
 // consoleText splits a console into lines and makes them fit to print.

@@ -24,17 +24,21 @@ var (
 	ErrUnusable = errors.New("qemu not usable")
 )
 
-// consoleLines is how many lines of the console an [Error] carries.
-const consoleLines = 20
+// What of a console an [Error] carries.
+const (
+	consoleLines    = 20
+	consoleFindings = 5
+)
 
 // Error is a failure of the infrastructure, never a statement about the data
 // on a drive.
 type Error struct {
-	Op          string   // what was being done, such as "start qemu"
-	Err         error    // why it failed; wraps ErrExited or ErrDeadline where that is the reason
-	Stderr      string   // the end of QEMU's standard error
-	Console     []string // the last lines of the guest's console
-	ConsolePath string   // where the whole console is; empty if there is none
+	Op          string    // what was being done, such as "start qemu"
+	Err         error     // why it failed; wraps ErrExited or ErrDeadline where that is the reason
+	Stderr      string    // the end of QEMU's standard error
+	Findings    []Finding // the first troubles that the guest's kernel reported, at most 5
+	Console     []string  // the last lines of the guest's console, at most 20
+	ConsolePath string    // where the whole console is
 }
 
 // Error gives the sentence on the first line, then QEMU's and the guest's last
@@ -46,6 +50,12 @@ func (e *Error) Error() string {
 		b.WriteString("\n  qemu said:")
 		for line := range strings.Lines(e.Stderr) {
 			b.WriteString("\n    " + strings.TrimRight(line, "\r\n"))
+		}
+	}
+	if len(e.Findings) > 0 {
+		b.WriteString("\n  the guest's kernel reported:")
+		for _, f := range e.Findings {
+			b.WriteString("\n    " + f.String())
 		}
 	}
 	if len(e.Console) > 0 {
@@ -76,11 +86,14 @@ func (vm *VM) Failure(op string, err error) error {
 	if err == nil || errors.As(err, &known) {
 		return err
 	}
+	reason := vm.reason(err) // waits a moment for QEMU's last words, so it goes first
 	console := vm.cfg.consoleFile()
+	findings := classifyFile(console)
 	return &Error{
 		Op:          op,
-		Err:         vm.reason(err),
+		Err:         reason,
 		Stderr:      vm.proc.stderr.String(),
+		Findings:    findings[:min(len(findings), consoleFindings)],
 		Console:     Tail(console, consoleLines),
 		ConsolePath: console,
 	}

@@ -18,7 +18,7 @@ import (
 
 // Limits of a monitor.
 const (
-	maxReply    = 64 << 20 // bytes of one message from QEMU
+	maxReply    = 16 << 20 // bytes of one message from QEMU
 	eventBuffer = 256      // events kept for a subscriber who does not read; the oldest go first
 	quoted      = 120      // bytes of a message shown in an error
 )

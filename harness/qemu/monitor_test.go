@@ -117,7 +117,7 @@ func TestMonitorHandshakeAmongEvents(t *testing.T) {
 
 func TestMonitorBigReply(t *testing.T) {
 	m, p := connected(t, patience)
-	want := strings.Repeat("x", 8<<20)
+	want := strings.Repeat("x", 1<<20)
 	go func() { p.answer(p.hear(), `"`+want+`"`) }()
 	var got string
 	if err := m.Execute(t.Context(), "query-big", nil, &got); err != nil {

@@ -53,9 +53,10 @@ func spawn(binary, dir string, args []string, files []*os.File, fileLimit int64)
 	return p, nil
 }
 
-// confine keeps QEMU from filling the file system: the only file it writes is
-// the console, SIGXFSZ ends it where that grows beyond limit, and it leaves no
-// core file. These are safeguards; a QEMU that is dead already needs none.
+// confine keeps QEMU from filling the file system: it writes no file, which is
+// the console, beyond limit bytes, and leaves no core file. (QEMU's processor
+// threads block SIGXFSZ, so the writes fail and the guest runs on.) These are
+// safeguards; a QEMU that is dead already needs none.
 func (p *process) confine(limit int64) {
 	size := unix.Rlimit{Cur: uint64(limit), Max: uint64(limit)}
 	_ = unix.Prlimit(p.cmd.Process.Pid, unix.RLIMIT_FSIZE, &size, nil)

@@ -84,16 +84,21 @@ func (vm *VM) saveState(ctx context.Context, path string) (extent, error) {
 	var state extent
 	var g errgroup.Group
 	g.Go(func() error {
-		var err error
 		_ = r.SetReadDeadline(remaining(ctx, saveLimit))
-		state, err = drain(r, path)
+		var err error
+		if state, err = drain(r, path); err != nil {
+			r.Close() // else QEMU would wait for room in the pipe
+		}
 		return err
 	})
-	err = vm.migrate(ctx, "migrate", "fd:state")
-	if err != nil {
+	failure := vm.migrate(ctx, "migrate", "fd:state")
+	if failure != nil {
 		_ = r.SetReadDeadline(time.Unix(1, 0))
 	}
-	return state, errors.Join(err, g.Wait())
+	if err := g.Wait(); err != nil && !timedOut(err) {
+		return extent{}, err // and the migration failed over it
+	}
+	return state, failure
 }
 
 // drain copies r to its end into a new file at path.

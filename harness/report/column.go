@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,6 +20,7 @@ type column[R any] struct {
 	left   bool   // aligned left
 	first  bool   // the first of a group, set off a little where the table is tight
 	most   int    // longer cells are wrapped at this width; 0: never
+	tight  int    // becomes most where the table is too wide otherwise
 	cell   func(R) string
 	style  func(R) style // nil: plain
 	shown  func(R) bool  // the column is shown if it is so for some row; nil: always
@@ -38,7 +40,7 @@ func survivalColumns() []column[Call] {
 			cell: func(c Call) string { return c.Call },
 		},
 		{
-			name: "ops", first: true, legend: "writes begun before the cut",
+			name: "ops", first: true, legend: "writes that the workload had begun before the cut; op 0, the file's creation, is not counted",
 			cell: func(c Call) string { return strconv.Itoa(c.Counts.Ops) },
 		},
 		{
@@ -46,16 +48,16 @@ func survivalColumns() []column[Call] {
 			cell: func(c Call) string { return strconv.Itoa(c.Counts.Acked) },
 		},
 		{
-			name: "kept", legend: "acked, and after recovery every byte is the op's own or that of a later op",
+			name: "kept", legend: "acked, and in the file after recovery: every byte is the op's own or a later op's",
 			cell: survivor(func(n verdict.Counts) int { return n.Kept }),
 		},
 		{
-			name: "lost", legend: "acked, and at least one byte is older than the op or beyond the file's end: a broken promise",
+			name: "lost", legend: "acked, and not in the file after recovery: at least one byte is older than the op, or beyond the file's end. A broken promise",
 			cell:  survivor(func(n verdict.Counts) int { return n.Lost }),
 			style: badIf(func(n verdict.Counts) int { return n.Lost }),
 		},
 		{
-			name: "early", legend: "not acked, yet there in full: allowed",
+			name: "early", legend: "not acked, yet there in full: allowed. (Not acked and not there is allowed as well, and has no column)",
 			cell: survivor(func(n verdict.Counts) int { return n.Early }),
 		},
 		{
@@ -86,62 +88,63 @@ func survivalColumns() []column[Call] {
 func costColumns() []column[Call] {
 	return []column[Call]{
 		{
-			name: "mean", first: true, legend: "mean time that the sync call took, on the guest's clock; with O_SYNC and O_DSYNC the write is the sync call",
+			name: "mean", first: true, legend: "mean time that an acked op took on the guest's clock: its write and its sync call together (with O_SYNC and O_DSYNC the write is the sync call). The sync call alone is sync_latency in report.json",
 			cell: taken(func(s latency.Summary) float64 { return s.Mean }),
 		},
 		{
-			name: "p50", legend: "half of the calls took no longer",
+			name: "p50", legend: "half of these ops took no longer",
 			cell: taken(func(s latency.Summary) float64 { return float64(s.P50) }),
 		},
 		{
-			name: "p99", legend: "99 of 100 calls took no longer",
+			name: "p99", legend: "99 of 100 of these ops took no longer",
 			cell: taken(func(s latency.Summary) float64 { return float64(s.P99) }),
 		},
 		{
-			name: "max", legend: "the longest call",
+			name: "max", legend: "the longest of these ops",
 			cell: taken(func(s latency.Summary) float64 { return float64(s.Max) }),
 		},
 		{
-			name: "data\n/op", first: true, legend: "writes of the file's data that reached the drive while an op ran, mean",
+			name: "data\n/op", first: true, legend: "write requests with the file's data that reached the drive while an op ran: the mean over the ops that ended",
 			cell: billed(func(c Call) float64 { return c.Bill.DataWrites }),
 		},
 		{
-			name: "journal\n/op", legend: "the same of writes to the file system's journal (jbd2)",
+			name: "journal\n/op", legend: "the same of write requests to the file system's journal (jbd2)",
 			cell: billed(func(c Call) float64 { return c.Bill.JournalWrites }),
 		},
 		{
-			name: "other\n/op", legend: "the same of writes of other metadata (inodes, bitmaps, directories)",
+			name: "other\n/op", legend: "the same of write requests with other metadata (inodes, bitmaps, directories)",
 			cell:  billed(func(c Call) float64 { return c.Bill.MetadataWrites }),
 			shown: func(c Call) bool { return c.Bill.MetadataWrites >= 0.05 },
 		},
 		{
-			name: "flush\n/op", legend: "the same of flushes; with the write cache off the guest sends none",
+			name: "flush\n/op", legend: "the same of requests to flush the drive's cache; with the write cache off the guest sends none",
 			cell: billed(func(c Call) float64 { return c.Bill.Flushes }),
 		},
 	}
 }
 
 // cutColumns are the columns that say where the power went.
-func cutColumns() []column[Call] {
+func cutColumns(calls []Call) []column[Call] {
+	remark := commonRemark(calls)
 	return []column[Call]{
 		{
 			name: "call", left: true,
 			cell: func(c Call) string { return c.Call },
 		},
 		{
-			name: "cut in\nop", legend: "the op that had begun last when the power was cut",
-			cell: func(c Call) string { return strconv.FormatUint(c.Cut.Op, 10) },
+			name: "cut at\nposition", first: true, legend: "place of the cut in the block log, which numbers what the drive was asked and what it answered: the events before it happened, and no other",
+			cell: func(c Call) string { return strconv.Itoa(c.Cut.Position) },
 		},
 		{
-			name: "position\nin log", legend: "where the cut stands in the block log: the events before it happened, and no other",
-			cell: func(c Call) string { return strconv.Itoa(c.Cut.Position) },
+			name: "in\nop", legend: "the op that had begun last when the power was cut",
+			cell: func(c Call) string { return strconv.FormatUint(c.Cut.Op, 10) },
 		},
 		{
 			name: "volatile\nwrites", legend: "writes in the drive's cache or in flight at the cut, so that the drive owed nothing for them",
 			cell: func(c Call) string { return strconv.Itoa(c.Cut.Volatile) },
 		},
 		{
-			name: "of these\ngone", legend: "volatile writes of which the media took nothing",
+			name: "of these\nlost", legend: "volatile writes of which the media took nothing; these are requests, not ops",
 			cell: func(c Call) string { return strconv.Itoa(c.Cut.Dropped) },
 		},
 		{
@@ -150,10 +153,28 @@ func cutColumns() []column[Call] {
 			shown: func(c Call) bool { return c.Cut.Torn > 0 },
 		},
 		{
-			name: "why there", left: true, most: 32, legend: "what placed the cut",
-			cell: func(c Call) string { return c.Cut.Reason },
+			name: "why there" + strings.TrimRight("\n"+remark, "\n"), left: true, tight: 32, legend: "what placed the cut",
+			cell: func(c Call) string { return strings.TrimSuffix(c.Cut.Reason, " "+remark) },
 		},
 	}
+}
+
+// commonRemark returns the remark in parentheses that ends the reason of every
+// cut, such as "(random from the seed)", or "" where there is none.
+func commonRemark(calls []Call) string {
+	remark := ""
+	for i, c := range calls {
+		at := strings.LastIndex(c.Cut.Reason, " (")
+		if at < 0 || !strings.HasSuffix(c.Cut.Reason, ")") || len(c.Cut.Reason)-at > 32 {
+			return ""
+		}
+		if this := clean(c.Cut.Reason[at+1:]); i == 0 {
+			remark = this
+		} else if this != remark {
+			return ""
+		}
+	}
+	return remark
 }
 
 // read tells whether the disk was read back after the cut.
@@ -255,6 +276,39 @@ func render[R any](p *page, cols []column[R], rows []R, gap int) string {
 		t.AppendRow(row)
 	}
 	return trimRule(t.Render(), gap)
+}
+
+// fitting draws a table in the airiest form that fits. The last one breaks cells
+// at the columns' tight widths.
+func fitting[R any](p *page, cols []column[R], rows []R) string {
+	for _, gap := range []int{2, 1} {
+		if s := render(p, cols, rows, gap); fits(s) {
+			return s
+		}
+	}
+	return render(p, tightened(cols), rows, 1)
+}
+
+// tightened returns the columns at their tight widths.
+func tightened[R any](cols []column[R]) []column[R] {
+	out := slices.Clone(cols)
+	for i, c := range out {
+		if c.tight > 0 {
+			out[i].most = c.tight
+		}
+	}
+	return out
+}
+
+// without leaves out the columns of these names.
+func without[R any](cols []column[R], names ...string) []column[R] {
+	var out []column[R]
+	for _, c := range cols {
+		if !slices.Contains(names, c.name) {
+			out = append(out, c)
+		}
+	}
+	return out
 }
 
 // trimRule shortens the rule below the header to where the last column ends.

@@ -41,7 +41,7 @@ type Machine struct {
 	QEMU        string `json:"qemu" doc:"version of QEMU"`
 	Accelerator string `json:"accelerator" doc:"kvm or tcg"`
 	Reason      string `json:"accelerator_reason" doc:"why it is this one"`
-	Ledger      string `json:"ledger" doc:"memory, or serial where the guest kernel has no /dev/mem: then acks reach the harness late, and the last ones not at all"`
+	Ledger      string `json:"ledger" doc:"memory, or serial where the guest kernel has no /dev/mem or serial was asked for: then acks reach the harness late, the last ones not at all, and all ops of the plan count as begun"`
 	MemoryMiB   int    `json:"memory_mib" doc:"memory of the guest, MiB"`
 }
 
@@ -95,7 +95,7 @@ type Call struct {
 
 // Cut says where the power went.
 type Cut struct {
-	Reason   string `json:"reason" doc:"in words, such as: op 163 (random from the seed)"`
+	Reason   string `json:"reason" doc:"what placed it, in words, such as: op 163 had begun"`
 	Position int    `json:"position" doc:"in the block log: the events before it happened, and no other"`
 	Op       uint64 `json:"op" doc:"the op that had begun last"`
 	Acked    uint64 `json:"acked" doc:"ops acknowledged before the cut"`
@@ -109,7 +109,10 @@ type Finding struct {
 	verdict.OpVerdict
 	AckedAt   int     `json:"acked_at" doc:"position in the block log of the first event that followed the ack; 0 where never acknowledged"`
 	AckedTime float64 `json:"acked_ms" doc:"time of that event since the log was begun, milliseconds"`
-	Why       string  `json:"why" doc:"what carried the op's data, and which flush covered it, or that none did"`
+	// CarriedBy names requests of the block log.
+	CarriedBy []uint64     `json:"carried_by,omitempty" doc:"the requests that carried the op's data to the drive before the ack"`
+	Reason    trace.Reason `json:"reason" doc:"why it was not durable at the ack, in fixed words; empty where never acknowledged"`
+	Why       string       `json:"why" doc:"the same as a sentence: what carried the op's data, and which flush covered it, or that none did"`
 }
 
 // Expectation is one line of the scenario's expect section, and what came of it.

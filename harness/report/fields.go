@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+
+	"powercut/harness/trace"
 )
 
 // Fields describes every field of the JSON documents as Markdown: its path, its
@@ -81,17 +83,31 @@ func kindOf(t reflect.Type) (kind string, below reflect.Type) {
 		return kindOf(t.Elem())
 	case reflect.Slice:
 		kind, below = kindOf(t.Elem())
-		return "list of " + kind + "s", below
+		kind, limit, _ := strings.Cut(kind, ",")
+		return strings.TrimSuffix("list of "+kind+"s,"+limit, ","), below
 	}
 	return "integer", nil
 }
 
 // meaning says what the field f of the struct t means, or "" if nobody says so.
 func meaning(t reflect.Type, f reflect.StructField) string {
-	if s := f.Tag.Get("doc"); s != "" {
-		return s
+	s := f.Tag.Get("doc")
+	if s == "" {
+		s = meanings()[t.String()+"."+f.Name]
 	}
-	return meanings()[t.String()+"."+f.Name]
+	if f.Type == reflect.TypeFor[trace.Reason]() {
+		return s + "; one of " + quoted(trace.LostReasons())
+	}
+	return s
+}
+
+// quoted lists the values of a field.
+func quoted[S ~string](values []S) string {
+	var list []string
+	for _, v := range values {
+		list = append(list, fmt.Sprintf("`%s`", v))
+	}
+	return strings.Join(list, ", ")
 }
 
 // meanings describes the fields of types that other packages define without doc tags.

@@ -19,15 +19,15 @@ type Options struct {
 	// Colour allows ANSI colours. Whether the writer is a terminal, and whether
 	// NO_COLOR is set, is for the caller to find out.
 	Colour bool
-	// Full is the number of lost and foreign ops that Table describes one by
-	// one for each call, before it folds the rest; 0 means DefaultFull.
+	// Full is the number of lost and foreign ops that Table lists one by one for
+	// each call, before it folds the rest into ranges; 0 means DefaultFull.
 	Full int
-	// Explain adds a legend of every column.
+	// Explain adds a legend of every column, and what else was left short.
 	Explain bool
 }
 
-// DefaultFull is the number of findings that are described one by one.
-const DefaultFull = 10
+// DefaultFull is the number of findings that are listed one by one.
+const DefaultFull = 6
 
 func (o Options) full() int {
 	if o.Full > 0 {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -127,7 +128,7 @@ func anyDocument(t *rapid.T) *Document {
 		ns := rapid.SliceOfN(rapid.Int64Range(0, 1e12), 0, 4).Draw(t, "ns")
 		c := Call{
 			Call:    string(rapid.SampledFrom(workload.Calls).Draw(t, "call")),
-			Cut:     Cut{Reason: sentence.Draw(t, "reason"), Op: rapid.Uint64().Draw(t, "op"), Position: count.Draw(t, "position"), Volatile: count.Draw(t, "volatile")},
+			Cut:     Cut{Reason: sentence.Draw(t, "reason") + rapid.SampledFrom([]string{"", " (random from the seed)"}).Draw(t, "remark"), Op: rapid.Uint64().Draw(t, "op"), Position: count.Draw(t, "position"), Volatile: count.Draw(t, "volatile")},
 			Counts:  verdict.Counts{Ops: count.Draw(t, "ops"), Lost: maybe.Draw(t, "lost"), Torn: maybe.Draw(t, "torn"), Foreign: maybe.Draw(t, "foreign"), Failed: maybe.Draw(t, "failed")},
 			Latency: latency.Summarise(ns),
 			Bill:    trace.Bill{Ops: maybe.Draw(t, "bill"), MetadataWrites: float64(maybe.Draw(t, "metadata"))},
@@ -138,8 +139,17 @@ func anyDocument(t *rapid.T) *Document {
 			},
 			Size: sentence.Draw(t, "size"),
 		}
-		for k := range rapid.IntRange(0, 30).Draw(t, "findings") {
-			c.Findings = append(c.Findings, finding(k*rapid.IntRange(1, 2).Draw(t, "step"), sentence.Draw(t, "why")))
+		c.Findings = drawFindings(t)
+		for i := range c.Findings {
+			f := &c.Findings[i]
+			f.Why, f.Acked, f.AckedAt = sentence.Draw(t, "why"), rapid.Bool().Draw(t, "acked"), count.Draw(t, "acked at")
+			f.Class = rapid.SampledFrom([]verdict.Class{verdict.Lost, verdict.Foreign}).Draw(t, "class")
+			f.Extent.Offset, f.AckedTime = rapid.Int64Range(0, 1<<40).Draw(t, "offset"), float64(rapid.Int64Range(0, 1e9).Draw(t, "ms"))
+			f.CarriedBy = rapid.SliceOfN(rapid.Uint64Range(1, 1e6), 0, 4).Draw(t, "requests")
+			if rapid.Bool().Draw(t, "other") {
+				f.Found = sentence.Draw(t, "found")
+				f.Reason = rapid.SampledFrom(append(trace.LostReasons(), "", trace.Reason(word.Draw(t, "any")))).Draw(t, "reason")
+			}
 		}
 		return c
 	})
@@ -181,29 +191,36 @@ func TestPage(t *testing.T) {
 	})
 }
 
+// drawFindings draws findings of ascending ops that differ in all that they can.
+func drawFindings(t *rapid.T) []Finding {
+	var findings []Finding
+	op := rapid.IntRange(0, 1_000_000).Draw(t, "before")
+	for range rapid.IntRange(0, 60).Draw(t, "n") {
+		op += rapid.SampledFrom([]int{1, 1, 1, 2}).Draw(t, "step")
+		f := finding(op, rapid.SampledFrom([]trace.Reason{trace.NoFlush, trace.NoWrite}).Draw(t, "reason"))
+		f.Found = rapid.SampledFrom([]string{"the content of op 7", "the content of op 12", "zeros"}).Draw(t, "found")
+		findings = append(findings, f)
+	}
+	return findings
+}
+
 // TestFold: the runs are the findings, each once and in order.
 func TestFold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var findings []Finding
-		op := 0
-		for range rapid.IntRange(0, 60).Draw(t, "n") {
-			op += rapid.IntRange(1, 2).Draw(t, "step")
-			why := rapid.SampledFrom([]string{"request 7", "request 81", "no write"}).Draw(t, "why")
-			findings = append(findings, finding(op, why))
-		}
+		findings := drawFindings(t)
 		i := 0
 		runs := fold(findings)
 		for n, r := range runs {
-			for k := r.head.Op; k <= r.last; k++ {
+			for k := r.head.Op; k <= r.last.Op; k++ {
 				if findings[i].Op != k {
 					t.Fatalf("run %s holds op %d, the findings go on with %d", r.name(), k, findings[i].Op)
 				}
-				if (findings[i].Why == "no write") != (r.head.Why == "no write") {
+				if findings[i].Reason != r.head.Reason || (findings[i].Found == "zeros") != (r.head.Found == "zeros") {
 					t.Fatalf("op %d is folded into another reason", k)
 				}
 				i++
 			}
-			if n > 0 && runs[n-1].last+1 == r.head.Op && (runs[n-1].head.Why == "no write") == (r.head.Why == "no write") {
+			if n > 0 && runs[n-1].last.Op+1 == r.head.Op && alike(runs[n-1].head, r.head) {
 				t.Fatalf("%s and %s should be one", runs[n-1].name(), r.name())
 			}
 		}
@@ -211,6 +228,127 @@ func TestFold(t *testing.T) {
 			t.Fatalf("%d of %d findings", i, len(findings))
 		}
 	})
+}
+
+// TestAllNamed: as long as there are not too many ranges, each op is named once.
+func TestAllNamed(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		findings := drawFindings(t)
+		rows, rest := rowsOf(findings, rapid.IntRange(1, 8).Draw(t, "full"))
+		var text []string
+		for _, r := range rows {
+			text = append(text, r.name())
+		}
+		if len(rest) > 0 {
+			text = append(text, strings.Split(names(rest), ", ")...)
+		}
+		var named []int
+		for _, s := range text {
+			var from, to int
+			if n, _ := fmt.Sscanf(s, "%d–%d", &from, &to); n < 2 {
+				to = from
+			}
+			for k := from; k <= to; k++ {
+				named = append(named, k)
+			}
+		}
+		var want []int
+		for _, f := range findings {
+			want = append(want, f.Op)
+		}
+		if diff := cmp.Diff(want, named); diff != "" {
+			t.Errorf("ops (-want +named):\n%s", diff)
+		}
+	})
+}
+
+// TestNamesEnd: the list of ranges has an end, and says how much is left.
+func TestNamesEnd(t *testing.T) {
+	var runs []run
+	for k := range 2 * maxNames {
+		f := finding(3*k+1, trace.NoFlush)
+		runs = append(runs, run{f, f})
+	}
+	if got, want := names(runs), fmt.Sprintf(", %d, and %d more ops", 3*maxNames-2, maxNames); !strings.HasSuffix(got, want) {
+		t.Errorf("%s does not end in %q", got, want)
+	}
+}
+
+// TestCells of rows that hold one op, several, or one that was never acknowledged.
+func TestCells(t *testing.T) {
+	one, other, partly, never, bare := finding(7, trace.NoFlush), finding(9, trace.NoFlush), finding(7, trace.NoFlush), finding(7, ""), finding(9, trace.NoWrite)
+	partly.Missing.Length = 512
+	partly.CarriedBy = []uint64{1, 2, 3}
+	never.Acked = false
+	bare.CarriedBy, bare.Found = nil, ""
+	tests := map[string]struct {
+		run  run
+		want []string
+	}{
+		"one op":      {run{one, one}, []string{"7", "lost", "24576+4096", "139", "228.791 ms", "74", "content from before op 1", "no flush before the ack"}},
+		"several ops": {run{one, other}, []string{"7–9", "lost", "3 ops", "139–149", "", "74–78", "content from before op 1", "no flush before the ack"}},
+		"in part":     {run{partly, partly}, []string{"7", "lost", "24576+512 of 24576+4096", "139", "228.791 ms", "1 and 2 more", "content from before op 1", "no flush before the ack"}},
+		"never acked": {run{never, never}, []string{"7", "lost", "24576+4096", "never", "", "–", "content from before op 1", "–"}},
+		"no request":  {run{bare, bare}, []string{"9", "lost", "32768+4096", "149", "237.017 ms", "none", "–", "no write before the ack"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, c := range findingColumns() {
+				got = append(got, c.cell(tt.run))
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestMetBounds: equal bounds share a line, and what did not hold is left out.
+func TestMetBounds(t *testing.T) {
+	d := ext3Overwrite()
+	d.Expectations = append(d.Expectations,
+		Expectation{Text: "fsync: lost 0", Found: "7"},
+		Expectation{Text: "msync: lost 0", Found: "0", Held: true}, // of no call of this run
+		Expectation{Text: "fsync: recovery oops", Found: "oops", Held: true},
+	)
+	var got []string
+	for _, m := range metBounds(d) {
+		got = append(got, m.text(len(d.Calls)))
+	}
+	want := []string{
+		"recovery recovered: all 4 calls",
+		"lost 0: O_SYNC 0, O_DSYNC 0, fsync 0, fdatasync 0",
+		"journal-writes 0: fdatasync 0.00",
+		"p50 7.5ms..9.166ms: O_DSYNC 8.33 ms, fdatasync 8.33 ms",
+		"fsync / fdatasync >= 2.5: 3.00",
+		"msync: lost 0: 0",
+		"recovery oops: fsync oops",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestCommonRemark(t *testing.T) {
+	tests := map[string][]string{
+		"":         {},
+		"(random)": {"op 7 had begun (random)", "op 8 (had begun) (random)"},
+	}
+	for want, reasons := range tests {
+		var calls []Call
+		for _, r := range reasons {
+			calls = append(calls, Call{Cut: Cut{Reason: r}})
+		}
+		if got := commonRemark(calls); got != want {
+			t.Errorf("%q: %q, want %q", reasons, got, want)
+		}
+		for _, other := range []string{"op 3", "op 3 (chosen)", "(random)", "(" + strings.Repeat("x", 40) + ")", "3 (random) later"} {
+			if got := commonRemark(append(calls, Call{Cut: Cut{Reason: other}})); got != "" && len(calls) > 0 {
+				t.Errorf("%q and %q: %q", reasons, other, got)
+			}
+		}
+	}
 }
 
 // TestUnread: where the disk was not read back, no count is passed off as one.

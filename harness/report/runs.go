@@ -26,20 +26,13 @@ func Summary(w io.Writer, docs []*Document, o Options) error {
 // runs draws the table of runs in the airiest form that fits. Where the folders
 // find no room beside the rest, those of the runs that did not hold stand below.
 func (p *page) runs(docs []*Document, legend bool) {
-	cols := visible(runColumns(docs), docs)
-	var s string
-	for _, f := range runForms() {
-		form := f.of(cols)
-		if s = render(p, form, docs, f.gap); fits(s) {
-			cols = form
-			break
-		}
-	}
+	cols, s := p.runTable(docs)
 	p.line(s)
 	if legend {
 		p.blank()
 		explain(p, cols)
 		p.hang(legendMargin, bold, unread, "not known: the disk of at least one call could not be read back")
+		p.hang(legendMargin, bold, none, "the run had no such call")
 	}
 	p.blank()
 	if cols[len(cols)-1].name != folderColumn {
@@ -47,50 +40,58 @@ func (p *page) runs(docs []*Document, legend bool) {
 	}
 }
 
+// runTable returns the table of runs, and the columns that it shows.
+func (p *page) runTable(docs []*Document) ([]column[*Document], string) {
+	cols := visible(runColumns(docs), docs)
+	var calls []string // the columns of single calls
+	for _, call := range callsOf(docs) {
+		calls = append(calls, lostIn(call))
+	}
+	least := without(cols, append(calls, folderColumn, lostByColumn)...)
+	for _, form := range [][]column[*Document]{
+		without(cols, lostByColumn),
+		without(cols, lostByColumn, folderColumn),
+		without(cols, append(calls, folderColumn)...),
+		least,
+	} {
+		for _, gap := range []int{2, 1} {
+			if s := render(p, form, docs, gap); fits(s) {
+				return form, s
+			}
+		}
+	}
+	least = tightened(least)
+	return least, render(p, least, docs, 1)
+}
+
 const (
 	lostByColumn = "lost by"
 	folderColumn = "folder"
 )
 
-// form is a way to draw the table of runs: what is left out, how many spaces
-// stand between columns, and at how many characters the first column, which is
-// as long as the scenario's name, is broken (0: nowhere).
-type form struct {
-	without []string
-	gap     int
-	first   int
-}
+// lostIn names the column of what one call lost.
+func lostIn(call string) string { return "lost by\n" + call }
 
-// runForms lists the forms, from the airiest to one that always fits.
-func runForms() []form {
-	return []form{
-		{gap: 2},
-		{gap: 1},
-		{gap: 1, without: []string{lostByColumn}},
-		{gap: 2, without: []string{folderColumn}},
-		{gap: 1, without: []string{folderColumn}},
-		{gap: 1, without: []string{folderColumn, lostByColumn}},
-		{gap: 1, without: []string{folderColumn, lostByColumn}, first: 16},
-	}
-}
-
-func (f form) of(cols []column[*Document]) []column[*Document] {
-	var out []column[*Document]
-	for _, c := range cols {
-		if !slices.Contains(f.without, c.name) {
-			out = append(out, c)
+// callsOf lists the calls of all runs, in order of first appearance.
+func callsOf(docs []*Document) []string {
+	var list []string
+	for _, d := range docs {
+		for _, c := range d.Calls {
+			if !slices.Contains(list, c.Call) {
+				list = append(list, c.Call)
+			}
 		}
 	}
-	out[0].most = f.first
-	return out
+	return list
 }
 
-// runColumns are the columns of Summary; the last one is the folder.
+// runColumns are the columns of Summary; the last one is the folder. What each
+// call lost is in a column of its own, and in that of lostByColumn.
 func runColumns(docs []*Document) []column[*Document] {
 	parent := parentOf(docs)
-	return []column[*Document]{
+	cols := []column[*Document]{
 		{
-			name: "scenario", left: true, legend: "name of the scenario",
+			name: "scenario", left: true, tight: 16, legend: "name of the scenario",
 			cell: func(d *Document) string { return d.Scenario },
 		},
 		{
@@ -102,38 +103,39 @@ func runColumns(docs []*Document) []column[*Document] {
 			cell: func(d *Document) string { return strconv.Itoa(total(d, acked)) },
 		},
 		{
-			name: "kept", legend: "acked, and there in full after recovery",
+			name: "kept", legend: "acked, and in the file after recovery",
 			cell: survivors(func(n verdict.Counts) int { return n.Kept }),
 		},
 		{
-			name: "lost", legend: "acked, and at least one byte is older than the op or beyond the file's end",
-			cell: survivors(lost),
-			style: func(d *Document) style {
-				if total(d, lost) > 0 {
-					return red
-				}
-				return plain
-			},
+			name: "lost", legend: "acked, and not in the file after recovery: at least one byte is older than the op, or beyond the file's end",
+			cell:  survivors(lost),
+			style: redIf(func(d *Document) bool { return total(d, lost) > 0 }),
 		},
+	}
+	for _, call := range callsOf(docs) {
+		cols = append(cols, column[*Document]{
+			name: lostIn(call), first: call == callsOf(docs)[0], legend: "ops of this call that are lost",
+			cell:  func(d *Document) string { return lostOf(d, call) },
+			style: redIf(func(d *Document) bool { return lostOf(d, call) != "0" && lostOf(d, call) != none }),
+		})
+	}
+	return append(cols, []column[*Document]{
 		{
 			name: lostByColumn, left: true, most: 24, legend: "the sync calls that lost ops, and how many each",
 			cell:  lostBy,
 			shown: func(d *Document) bool { return total(d, lost) > 0 },
 		},
 		{
-			name: "foreign", legend: "at least one byte that no op ever wrote there",
+			name: "foreign", legend: "ops of which at least one byte is one that no op ever wrote there",
 			cell:  survivors(foreign),
+			style: redIf(func(d *Document) bool { return total(d, foreign) > 0 }),
 			shown: func(d *Document) bool { return total(d, foreign) > 0 },
 		},
 		{
-			name: "recovery", left: true, most: 20, legend: "how the fresh guests fared with the disks",
-			cell: recovered,
-			style: func(d *Document) style {
-				if recovered(d) != string(verdict.Recovered) {
-					return red
-				}
-				return plain
-			},
+			name: "recovery", left: true, most: 20, legend: "which recoveries failed, and how",
+			cell:  recovered,
+			style: redIf(func(d *Document) bool { return !recoveredAll(d) }),
+			shown: func(d *Document) bool { return !recoveredAll(d) },
 		},
 		{
 			name: "outcome", left: true, legend: "held: every expectation of the scenario was met",
@@ -144,8 +146,29 @@ func runColumns(docs []*Document) []column[*Document] {
 			name: folderColumn, left: true, legend: "where everything of the run is" + below(parent),
 			cell: func(d *Document) string { return strings.TrimPrefix(d.Folder, parent) },
 		},
+	}...)
+}
+
+func redIf(is func(*Document) bool) func(*Document) style {
+	return func(d *Document) style {
+		if is(d) {
+			return red
+		}
+		return plain
 	}
 }
+
+// lostOf counts what one call lost.
+func lostOf(d *Document, call string) string {
+	for _, c := range d.Calls {
+		if c.Call == call {
+			return survivor(lost)(c)
+		}
+	}
+	return none
+}
+
+func recoveredAll(d *Document) bool { return recovered(d) == string(verdict.Recovered) }
 
 func acked(n verdict.Counts) int   { return n.Acked }
 func lost(n verdict.Counts) int    { return n.Lost }

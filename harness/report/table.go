@@ -23,13 +23,13 @@ func Table(w io.Writer, d *Document, o Options) error {
 	p.blank()
 	p.calls(d.Calls)
 	p.cuts(d.Calls)
+	p.recoveries(d)
+	p.findings(d.Calls, o.full())
 	if o.Explain {
 		p.blank()
-		p.legend(d.Calls)
+		p.legend(d)
 	}
-	p.findings(d.Calls, o.full())
-	p.recoveries(d.Calls)
-	p.expectations(d.Expectations)
+	p.expectations(d)
 	p.blank()
 	p.outcome(d)
 	return p.writeTo(w)
@@ -55,9 +55,10 @@ func (p *page) head(d *Document) {
 }
 
 // serialWarning says what acks over a serial line cannot show.
-const serialWarning = "the ledger is a serial line, for this kernel has no /dev/mem. An ack reaches the harness " +
-	"later than it happened, and the last ones not at all: an op lost right after its ack may count as never " +
-	"acked, and a flush that followed an ack may seem to have come before it. What is called lost is lost."
+const serialWarning = "the ledger is a serial line, not shared memory. An ack reaches the harness later than it " +
+	"happened, and the last ones not at all: all ops of the plan count as begun, an op lost right after its ack " +
+	"may count as never acked, and a flush that followed an ack may seem to have come before it. What is called " +
+	"lost is lost."
 
 func kernel(m Machine) string {
 	if m.Release == "" {
@@ -68,8 +69,8 @@ func kernel(m Machine) string {
 
 func emulator(m Machine) string {
 	s := fmt.Sprintf("QEMU %s, %s", m.QEMU, m.Accelerator)
-	if m.Accelerator != "kvm" && m.Reason != "" {
-		s += " (" + m.Reason + ")"
+	if m.Accelerator == "tcg" {
+		s += " (no usable KVM)"
 	}
 	return s
 }
@@ -144,30 +145,50 @@ func (p *page) calls(calls []Call) {
 	survival := visible(survivalColumns(), calls)
 	cost := visible(costColumns(), calls)
 	all := append(survival[:len(survival):len(survival)], cost...)
-	for _, gap := range []int{2, 1} { // from the airiest to the tightest
-		if s := render(p, all, calls, gap); fits(s) {
-			p.line(s)
-			return
-		}
+	if s := fitting(p, all, calls); fits(s) {
+		p.line(s)
+		return
 	}
 	p.line(render(p, survival, calls, 2))
 	p.blank()
 	p.line(render(p, append(survival[:1:1], cost...), calls, 2))
 }
 
-// legend explains the columns that are shown.
-func (p *page) legend(calls []Call) {
-	cols := append(visible(survivalColumns(), calls), visible(costColumns(), calls)...)
-	explain(p, append(cols, visible(cutColumns(), calls)[1:]...))
+// legend explains the columns that are shown, and what else is short.
+func (p *page) legend(d *Document) {
+	explain(p, visible(survivalColumns(), d.Calls))
+	explain(p, visible(costColumns(), d.Calls))
+	p.blank()
+	explain(p, visible(cutColumns(nil), d.Calls)[1:])
+	p.blank()
+	if rows := findingRows(d.Calls); len(rows) > 0 {
+		explain(p, visible(findingColumns(), rows))
+		p.blank()
+	}
 	p.hang(legendMargin, bold, unread, "not known: the disk could not be read back after the cut")
-	p.hang(legendMargin, bold, none, "nothing was measured: no call returned")
+	p.hang(legendMargin, bold, none, "nothing was measured, or nothing is to say")
+	p.hang(legendMargin, bold, "call / call", "the ratio of their p50, where something is expected of it")
+	if d.Machine.Reason != "" {
+		p.hang(legendMargin, bold, d.Machine.Accelerator, d.Machine.Reason)
+	}
+}
+
+// findingRows are the findings of all calls.
+func findingRows(calls []Call) []run {
+	var rows []run
+	for _, c := range calls {
+		for _, f := range c.Findings {
+			rows = append(rows, run{f, f})
+		}
+	}
+	return rows
 }
 
 // cuts says for each call where the power went.
 func (p *page) cuts(calls []Call) {
 	if len(calls) > 0 {
 		p.blank()
-		p.line(render(p, visible(cutColumns(), calls), calls, 2))
+		p.line(fitting(p, visible(cutColumns(calls), calls), calls))
 	}
 }
 
@@ -179,13 +200,14 @@ func plural(n int, noun string) string {
 }
 
 // recoveries tells of each recovery that failed, with the console's end.
-func (p *page) recoveries(calls []Call) {
-	for _, c := range calls {
+func (p *page) recoveries(d *Document) {
+	for _, c := range d.Calls {
 		if read(c) {
 			continue
 		}
 		p.blank()
-		p.hang(4, red, c.Call+" recovery:", recoveryText(c.Recovery))
+		p.hang(4, red, c.Call+" RECOVERY FAILED:", recoveryText(c.Recovery))
+		p.hang(4, plain, "", fmt.Sprintf("Nothing was read back: what became of its %s is not known.", plural(c.Counts.Acked, "acknowledged op")))
 		p.console(c)
 	}
 }
@@ -215,29 +237,11 @@ func (p *page) console(c Call) {
 	if left := len(lines) - ConsoleLines; left > 0 {
 		lines = lines[left:]
 	}
-	p.hang(4, plain, "", fmt.Sprintf("the console's last lines (all of it is in %s):", c.Folder))
+	p.hang(4, plain, "", fmt.Sprintf("The end of the console (all of it: %s/recovery/console.txt in the run folder):", c.Folder))
 	for _, l := range lines {
 		for _, part := range split(clean(l), Width-6) {
 			p.line(p.paint(faint, "    | "+part))
 		}
-	}
-}
-
-// expectations prints one line each.
-func (p *page) expectations(all []Expectation) {
-	if len(all) > 0 {
-		p.blank()
-	}
-	for _, e := range all {
-		st, label := green, "ok"
-		if !e.Held {
-			st, label = red, "NOT MET"
-		}
-		s := "expected " + e.Text
-		if e.Found != "" {
-			s += "; found " + e.Found
-		}
-		p.hang(9, st, label, s)
 	}
 }
 

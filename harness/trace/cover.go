@@ -11,9 +11,6 @@ import (
 	"powercut/harness/blocklog"
 )
 
-// Cover follows a write by what it holds, not by where it lies: a later write of
-// older content to the same place, which no file system should make, is not seen.
-
 // Unsafe lists the acknowledged ops, op 0 left out, whose data was not durable
 // when they were acknowledged. Whether a cut loses it is then up to the drive's
 // cache. It is known before any crash state is recovered.
@@ -176,7 +173,7 @@ func (c *coverer) cover(w window) Cover {
 		v.Durable = v.Durable && p.at < w.to
 	}
 	c.during(&v, w)
-	v.Why = explanation{c, w, parts}.String()
+	v.Reason, v.Why = explanation{c, w, parts}.because()
 	return v
 }
 

@@ -166,6 +166,11 @@ func TestFirstContent(t *testing.T) {
 	if len(tr.Unsafe()) != 0 {
 		t.Errorf("unsafe: %v", tr.Unsafe())
 	}
+	large := overwrites()
+	large.Size = 3*chunk + 5*sector
+	if c, _ := newStory(t, large).tell("data /1 flush /2 ack").read().Cover(0); !c.Durable {
+		t.Errorf("cover of op 0 of a large file: %s", c.Why)
+	}
 	empty, _ := newStory(t, appends(100, 3, 1)).tell("ack").read().Cover(0)
 	if !empty.Durable || empty.Why != "the op has no data" {
 		t.Errorf("cover of an empty file: %+v", empty)

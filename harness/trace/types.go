@@ -71,15 +71,22 @@ type Bill struct {
 	DriveTime      float64 `json:"drive_ns_per_op"` // nanoseconds in which at least one of its requests, of any kind, was between arrival and reply
 }
 
-// Cover says how durable the data of one acknowledged op was at its ack.
+// Cover says how durable the data of one acknowledged op was at its ack. It
+// follows data by what a write holds, in whole sectors, wherever it lies: in place,
+// in a journal or in a copy. So it does not see a later write of older content to
+// the same place, nor a discard; and of data that a file system packs into its
+// own tables, compresses or encrypts it finds no write at all.
 type Cover struct {
 	Op      int
 	AckAt   int // position of the first event at which the op was counted as acked, or the cut
 	AckTime time.Duration
-	Writes  []uint64 // the requests that carried its data, before the ack
-	// Durable: before the ack each of the data writes had been answered, and was
-	// itself FUA or was followed by a flush that took effect.
+	Writes  []uint64 // the numbers of the requests that carried its data and arrived before the ack
+	// Durable: each sector of the data was in a write that had been answered before
+	// the ack without an error, and that was FUA, or was followed by a flush which
+	// arrived after that answer and was itself answered before the ack; neither had
+	// been ignored by the drive. An op without data is durable.
 	Durable bool
+	Reason  Reason
 	// Why says it in words, for a reader of the report: what carried the data,
 	// and which flush covered it, or that none reached or took effect.
 	Why string

@@ -6,16 +6,17 @@ import (
 	"strings"
 )
 
-// explanation says in words why the data of an op was durable at its ack, or not.
+// explanation says why the data of an op was durable at its ack, or not: for its
+// reason in fixed words, and in a sentence that names requests and positions.
 type explanation struct {
 	*coverer
 	w     window
 	parts []part
 }
 
-func (x explanation) String() string {
+func (x explanation) because() (Reason, string) {
 	if len(x.parts) == 0 {
-		return "the op has no data"
+		return NoData, "the op has no data"
 	}
 	var open []part
 	for _, p := range x.parts {
@@ -24,7 +25,7 @@ func (x explanation) String() string {
 		}
 	}
 	if len(open) == 0 {
-		return "its data was durable at the ack (" + x.covered() + ")"
+		return DataDurable, "its data was durable at the ack (" + x.covered() + ")"
 	}
 	if len(open) == len(x.parts) {
 		return x.open(open[0], "its data")
@@ -49,9 +50,9 @@ func (x explanation) covered() string {
 
 // open says why a part, called what, was not durable. It follows the write that
 // was answered first, which had the best chance.
-func (x explanation) open(p part, what string) string {
+func (x explanation) open(p part, what string) (Reason, string) {
 	if len(p.writes) == 0 {
-		return x.uncarried(p, what)
+		return NoWrite, x.uncarried(p, what)
 	}
 	best, failed := -1, -1
 	for _, i := range p.writes {
@@ -69,9 +70,10 @@ func (x explanation) open(p part, what string) string {
 		return x.volatile(x.reqs[best], what)
 	case failed >= 0:
 		r := x.reqs[failed]
-		return fmt.Sprintf("request %d carried %s before the ack, and failed with errno %d", r.Number, what, r.Errno)
+		return WriteFailed, fmt.Sprintf("request %d carried %s before the ack, and failed with errno %d", r.Number, what, r.Errno)
 	}
-	return fmt.Sprintf("request %d carried %s, but had not been answered at the ack", x.reqs[p.writes[0]].Number, what)
+	first := x.reqs[p.writes[0]]
+	return WriteUnanswered, fmt.Sprintf("request %d carried %s, but had not been answered at the ack", first.Number, what)
 }
 
 // uncarried is the case of no write before the ack.
@@ -87,39 +89,40 @@ func (x explanation) uncarried(p part, what string) string {
 }
 
 // volatile is the case of a write that was answered, and still in the cache.
-func (x explanation) volatile(r Request, what string) string {
+func (x explanation) volatile(r Request, what string) (Reason, string) {
 	text := fmt.Sprintf("request %d carried %s and was answered at position %d, yet it was volatile at the ack (position %d): ",
 		r.Number, what, r.Reply, x.w.to)
+	reason, flushed := x.flushed(r)
 	if r.FUA && r.NoEffect {
-		text += "it asked for FUA, which the drive ignored (fault), and "
+		return FUAIgnored, text + "it asked for FUA, which the drive ignored (fault), and " + flushed
 	}
-	return text + x.flushed(r)
+	return reason, text + flushed
 }
 
 // flushed says what became of the flushes that might have covered a write.
-func (x explanation) flushed(r Request) string {
+func (x explanation) flushed(r Request) (Reason, string) {
 	if len(x.flushes) == 0 {
 		if !x.in.CacheAdvertised {
-			return "the drive never advertised a cache, so no flush could reach it"
+			return Unadvertised, "the drive never advertised a cache, so no flush could reach it"
 		}
-		return "the drive received no flush in the whole run"
+		return NoFlush, "the drive received no flush in the whole run"
 	}
 	late := x.between(r.Reply, x.w.to)
 	for _, f := range late {
 		switch {
 		case f.Reply < 0 || f.Reply >= x.w.to:
-			return fmt.Sprintf("flush %d arrived after it at position %d, but had not been answered at the ack", f.Number, f.Arrive)
+			return FlushUnanswered, fmt.Sprintf("flush %d arrived after it at position %d, but had not been answered at the ack", f.Number, f.Arrive)
 		case f.NoEffect:
-			return fmt.Sprintf("flush %d reached the drive, which ignored it (fault)", f.Number)
+			return FlushIgnored, fmt.Sprintf("flush %d reached the drive, which ignored it (fault)", f.Number)
 		case f.Errno != 0:
-			return fmt.Sprintf("flush %d reached the drive, and failed with errno %d", f.Number, f.Errno)
+			return FlushFailed, fmt.Sprintf("flush %d reached the drive, and failed with errno %d", f.Number, f.Errno)
 		}
 	}
 	if early := x.between(x.w.from-1, r.Reply); len(early) > 0 {
 		f := early[len(early)-1]
-		return fmt.Sprintf("flush %d arrived before the write was answered, at position %d, so did not cover it", f.Number, f.Arrive)
+		return FlushEarly, fmt.Sprintf("flush %d arrived before the write was answered, at position %d, so did not cover it", f.Number, f.Arrive)
 	}
-	return "no flush reached the drive between its answer and the ack"
+	return NoFlush, "no flush reached the drive between its answer and the ack"
 }
 
 // between lists the flushes that arrived after one position and before another.
@@ -145,24 +148,30 @@ func (c Cover) Lost() string {
 
 // metadata says how durable the other writes were that were made during the op.
 func (c Cover) metadata() string {
-	kind, list := "journal", c.Journal
-	if len(list) == 0 {
-		kind, list = "metadata", c.Metadata
-	}
-	if len(list) == 0 {
+	kind, made, open := c.tables()
+	if len(made) == 0 {
 		return "no journal or metadata write was made during the op"
 	}
-	var open []uint64
-	for _, n := range list {
+	text := fmt.Sprintf("of the %s writes made during the op (%s) ", kind, numberText(made))
+	if len(open) == 0 {
+		return text + "all were durable at the ack"
+	}
+	return text + fmt.Sprintf("these were still volatile at the ack: %s", numberText(open))
+}
+
+// tables lists the journal writes that were made during the op or, where there
+// are none, those of other metadata; open are those that were volatile at the ack.
+func (c Cover) tables() (kind string, made, open []uint64) {
+	kind, made = "journal", c.Journal
+	if len(made) == 0 {
+		kind, made = "metadata", c.Metadata
+	}
+	for _, n := range made {
 		if slices.Contains(c.Volatile, n) {
 			open = append(open, n)
 		}
 	}
-	made := fmt.Sprintf("of the %s writes made during the op (%s) ", kind, numberText(list))
-	if len(open) == 0 {
-		return made + "all were durable at the ack"
-	}
-	return made + fmt.Sprintf("these were still volatile at the ack: %s", numberText(open))
+	return kind, made, open
 }
 
 // numberText names requests: "requests 4, 5"; at most eight of them.

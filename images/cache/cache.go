@@ -98,7 +98,7 @@ func (c *Cache) Entry(ctx context.Context, kind, key string, build Builder) (str
 		return e.dir(), nil
 	}
 	if err := e.build(ctx, build); err != nil {
-		return "", c.explain(fmt.Sprintf("build %s %s", kind, key), err)
+		return "", c.explain("build "+kind, err)
 	}
 	return e.dir(), nil
 }

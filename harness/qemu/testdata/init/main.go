@@ -1,5 +1,5 @@
 // Command init is PID 1 of the guests that package qemu's tests boot. It loads
-// the modules in /modules in the order of /modules/order, opens the control
+// the modules in /lib/modules in the order of /lib/modules/order, opens the control
 // port and answers one line with one line.
 package main
 
@@ -54,12 +54,12 @@ func run() error {
 }
 
 func loadModules() error {
-	order, err := os.ReadFile("/modules/order")
+	order, err := os.ReadFile("/lib/modules/order")
 	if err != nil {
 		return err
 	}
 	for _, name := range strings.Fields(string(order)) {
-		f, err := os.Open(filepath.Join("/modules", name))
+		f, err := os.Open(filepath.Join("/lib/modules", name))
 		if err != nil {
 			return err
 		}
@@ -118,18 +118,20 @@ func do(verb, rest string) (string, error) {
 		return "poked", poke(rest)
 	case "sync-write":
 		return "written", syncWrite(rest)
+	case "flood":
+		for range 3000 {
+			fmt.Println(strings.Repeat(rest, 20))
+		}
+		return "flooded", nil
 	case "hang":
 		select {}
 	case "crash":
 		return "", os.WriteFile("/proc/sysrq-trigger", []byte("c"), 0)
-	case "exit":
-		os.Exit(3)
 	}
 	return "", fmt.Errorf("unknown verb %q", verb)
 }
 
-// poke stores text at the start of the reserved memory, then for ever counts in
-// the eight bytes 4096 further on.
+// poke stores text at the start of the reserved memory.
 func poke(text string) error {
 	fd, err := unix.Open("/dev/mem", unix.O_RDWR|unix.O_SYNC, 0)
 	if err != nil {

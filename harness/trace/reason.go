@@ -1,0 +1,52 @@
+package trace
+
+// Reason says in a few fixed words why the data of an acknowledged op was durable
+// at its ack, or not. Unlike Cover.Why it names no request, so that ops can be
+// grouped by it; its text stands in reports as it is.
+type Reason string
+
+// The reasons why the data of an op was not durable at its ack.
+const (
+	NoWrite         Reason = "no write before the ack"                   // no request carried the data
+	WriteUnanswered Reason = "write unanswered at the ack"               // a request carried it, and was in flight
+	WriteFailed     Reason = "write failed"                              // … and was answered with an error
+	NoFlush         Reason = "no flush before the ack"                   // it was answered, and no flush came between its answer and the ack
+	FlushEarly      Reason = "flush came before the write was answered"  // one came, too early to cover it
+	FlushUnanswered Reason = "flush unanswered at the ack"               // one came in time, and was in flight
+	FlushFailed     Reason = "flush failed"                              // … and was answered with an error
+	FlushIgnored    Reason = "flush ignored by the drive"                // … and had no effect, a fault
+	FUAIgnored      Reason = "FUA ignored by the drive"                  // the write asked for FUA in vain, a fault, and no flush made up for it
+	Unadvertised    Reason = "cache never advertised: no flush can come" // a fault: the guest had nothing to flush
+)
+
+// The reasons where it was durable. Of an op that is lost all the same
+// Cover.LostReason says more than DataDurable.
+const (
+	NoData           Reason = "no data" // the op wrote nothing
+	DataDurable      Reason = "data durable"
+	MetadataVolatile Reason = "data durable; metadata not"        // a journal write made during the op, or where there was none one of other metadata, was volatile at the ack
+	MetadataDurable  Reason = "data durable; metadata too"        // each of these was durable
+	NoMetadata       Reason = "data durable; no metadata written" // no such write was made during the op
+)
+
+// LostReasons lists all that Cover.LostReason can return for an op with data.
+func LostReasons() []Reason {
+	return []Reason{
+		NoWrite, WriteUnanswered, WriteFailed, NoFlush, FlushEarly, FlushUnanswered, FlushFailed, FlushIgnored,
+		FUAIgnored, Unadvertised, MetadataVolatile, MetadataDurable, NoMetadata,
+	}
+}
+
+// LostReason says why the op, found to be lost, is. Cover.Lost says it in full.
+func (c Cover) LostReason() Reason {
+	if !c.Durable {
+		return c.Reason
+	}
+	switch _, made, open := c.tables(); {
+	case len(made) == 0:
+		return NoMetadata
+	case len(open) == 0:
+		return MetadataDurable
+	}
+	return MetadataVolatile
+}
