@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -38,10 +39,35 @@ func Parse(name string, data []byte, overrides ...Override) (Scenario, error) {
 	if _, given := d.values["workload.size"]; !given && s.Workload.Kind == workload.Append {
 		s.Workload.Size = s.Workload.full()
 	}
+	if slices.ContainsFunc(overrides, func(o Override) bool { return o.Path == "workload.calls" }) {
+		s.Expect.forget(s.Workload.Calls, func(path string) bool { return d.at(path).source == src })
+	}
 	if err := s.check(&d); err != nil {
 		return Scenario{}, err
 	}
 	return s, nil
+}
+
+// forget drops what is expected of calls that are not made, where the document
+// says it: the calls were overridden, and what it expects of others is moot.
+func (e *Expect) forget(calls []workload.Call, inDocument func(path string) bool) {
+	moot := func(c workload.Call) bool { return c != Every && !slices.Contains(calls, c) }
+	v := reflect.ValueOf(e).Elem()
+	for _, f := range reflect.VisibleFields(v.Type()) {
+		if bounds, ok := v.FieldByIndex(f.Index).Interface().(Bounds); ok {
+			path := "expect." + fieldName(f)
+			maps.DeleteFunc(bounds, func(c workload.Call, _ Bound) bool {
+				return moot(c) && inDocument(join(path, string(c)))
+			})
+		}
+	}
+	var ratios []Ratio
+	for i, r := range e.Ratios {
+		if !moot(r.Over) && !moot(r.Under) || !inDocument(fmt.Sprintf("expect.ratios.%d", i)) {
+			ratios = append(ratios, r)
+		}
+	}
+	e.Ratios = ratios
 }
 
 // spot is where in the schema a value belongs.

@@ -121,3 +121,29 @@ func TestFindErrors(t *testing.T) {
 		t.Errorf("a file too large gave %v", err)
 	}
 }
+
+// TestFewerCalls: overriding the calls drops what the document expects of others,
+// and only that.
+func TestFewerCalls(t *testing.T) {
+	calls := Override{Path: "workload.calls", Value: "[fsync, O_DSYNC]"}
+	s, err := Load("ext3-overwrite", calls)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, c := range s.Expect.Conditions(s.Workload.Calls) {
+		if c.Measure != "lost" && c.Measure != "foreign" {
+			got = append(got, c.String())
+		}
+	}
+	for _, r := range s.Expect.Ratios {
+		got = append(got, r.String())
+	}
+	want := []string{"fsync: journal-writes >= 2", "O_DSYNC: p50 7.5ms..9.166ms", "fsync / O_DSYNC >= 2.5"}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("conditions (-want +got):\n%s", d)
+	}
+	if _, err := Load("ext3-overwrite", calls, Override{Path: "expect.lost.O_SYNC", Value: "some"}); err == nil {
+		t.Error("an override may speak of a call that is not made")
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -177,7 +178,7 @@ func TestNbdkit(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, nbdkitSocket)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the socket is still there: %v", err)
 	}
-	if _, err := startNbdkit(t.Context(), "/bin/false", t.TempDir(), f.Name()); err == nil {
-		t.Error("a program that is no nbdkit was taken for one")
+	if _, err := startNbdkit(t.Context(), "/bin/false", t.TempDir(), f.Name()); err == nil || !strings.Contains(err.Error(), "nbdkit has ended") {
+		t.Errorf("a program that is no nbdkit gives %v", err)
 	}
 }

@@ -45,7 +45,7 @@ func startNbdkit(ctx context.Context, program, dir, base string) (_ *nbdkit, err
 		return nil, err
 	}
 	if err = n.start(program, info.Size()); err == nil {
-		err = n.child.explain(load(ctx, dir, image))
+		err = n.load(ctx, dir, image)
 	}
 	if err != nil {
 		return nil, errors.Join(err, n.close())
@@ -66,6 +66,23 @@ func (n *nbdkit) start(program string, size int64) error {
 	return err
 }
 
+// load copies the image to the server in dir. A connection to a server that has
+// ended would stay open, since the socket is ours: so its end is watched.
+func (n *nbdkit) load(ctx context.Context, dir string, image *os.File) error {
+	ctx, cancel := context.WithTimeout(ctx, loadLimit)
+	defer cancel()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	go func() {
+		select {
+		case <-n.child.done:
+			end(errors.New("load disk: nbdkit has ended"))
+		case <-ctx.Done():
+		}
+	}()
+	return n.child.explain(load(ctx, dir, image))
+}
+
 // load copies the image to the server in dir.
 func load(ctx context.Context, dir string, image *os.File) error {
 	folder, err := os.Open(dir)
@@ -79,11 +96,13 @@ func load(ctx context.Context, dir string, image *os.File) error {
 		return fmt.Errorf("load disk: %w", err)
 	}
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(ctx, loadLimit)
-	defer cancel()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	return errors.Join(upload(conn, image), ctx.Err())
+	err = upload(conn, image)
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
 }
 
 // upload copies the image to the server at the other end of conn.

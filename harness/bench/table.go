@@ -41,7 +41,9 @@ func (d *Document) figures(b *strings.Builder) {
 	fmt.Fprintf(b, "%-*s  %*s  %s\n", text, "figure", value, "measured", "wanted")
 	for _, f := range d.Figures {
 		fmt.Fprintf(b, "%-*s  %*s  %-*s  %s\n", text, f.Text, value, f.measured(), bound, f.wanted(), f.outcome())
-		fmt.Fprintf(b, "    %s\n", f.made())
+		if made := f.made(); made != "" {
+			fmt.Fprintf(b, "    %s\n", made)
+		}
 	}
 }
 

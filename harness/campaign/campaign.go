@@ -70,7 +70,7 @@ func (l *Lab) Run(ctx context.Context, s scenarios.Scenario, seed uint64) (*repo
 	for _, plan := range s.Plans(seed) {
 		c, err := r.call(ctx, plan)
 		if err != nil {
-			return nil, fmt.Errorf("run %s, %s: %w (evidence: %s)", s.Name, plan.Call, err, r.folder)
+			return nil, fmt.Errorf("run %s, %s: %w\n  evidence: %s", s.Name, plan.Call, err, r.folder)
 		}
 		doc.Calls = append(doc.Calls, *c)
 	}

@@ -33,9 +33,10 @@ func (f Finding) String() string { return fmt.Sprintf("%s, line %d: %s", f.Kind,
 // one and the same line.
 const maxFindings = 1000
 
-// prefix is what the kernel puts before a message: a level if printed raw, the
-// time in seconds (with printk.time), and task or processor (CONFIG_PRINTK_CALLER).
-var prefix = regexp.MustCompile(`^(?:<\d+>)?(?:\[ *\d+\.\d+\](?:\[ *[TC]\d+\])? )?`)
+// stamped is what the kernel puts before a message: a level if printed raw, the
+// time in seconds (printk.time), and task or processor (CONFIG_PRINTK_CALLER).
+// The message may stand behind an unfinished line of firmware or a program.
+var stamped = regexp.MustCompile(`^.*?(?:<\d+>)?\[ *\d+\.\d{6}\](?:\[ *[TC]\d+\])? `)
 
 // rules are tried in order, the first that matches a line names its kind. They
 // match at the start of a message: a guest that prints such words elsewhere is
@@ -52,18 +53,18 @@ var rules = []struct {
 	{Panic, starts(`Kernel panic - not syncing`)},
 	{Hang, starts(`(?:watchdog: )?BUG: (?:soft lockup|workqueue lockup)`, `(?:watchdog: )?Watchdog detected hard LOCKUP`)},
 	{Hang, starts(`INFO: task .+ blocked (?:for more than|in I/O wait for more than) \d+ seconds`)},
-	{Hang, starts(`(?:rcu: )?INFO: rcu\w* (?:self-)?detected (?:expedited )?stalls?`, `rcu: INFO: rcu\w* detected expedited stalls`)},
+	{Hang, starts(`(?:rcu: )?INFO: rcu\w* (?:self-)?detected (?:expedited )?stalls?`, `rcu: \w+ kthread starved for`)},
 	{Warning, starts(`BUG: (?:sleeping function called from invalid context|using \w+\(\) in preemptible)`, `BUG: workqueue leaked`)},
 	{Oops, starts(`BUG: `, `Oops: `, `kernel BUG at `, `general protection fault`, `stack segment: `, `divide error: `, `invalid opcode: `)},
-	{Oops, starts(`Unable to handle kernel `, `Internal error: Oops`, `UBSAN: `, `kernel tried to execute NX-protected page`, `refcount_t: .*use-after-free`)},
+	{Oops, starts(`Unable to handle kernel `, `Internal error: Oops`, `UBSAN: `, `kernel tried to execute NX-protected page`, `refcount_t: .*(?:use-after-free|memory leak)`)},
 	{OOM, starts(`(?:Memory cgroup o|O)ut of memory: Killed process`, `.+ invoked oom-killer: `, `oom-kill:`, `Out of memory and no killable processes`)},
 	{Warning, starts(`WARNING: `, `INFO: trying to register non-static key`, `EXT[234]-fs warning`, `BTRFS warning`, `possible (?:circular|recursive) locking`)},
 	{FSError, starts(
 		`EXT[234]-fs error`,
-		`EXT[234]-fs \([^)]*\): (?:error|Remounting filesystem read-only|failed to |group descriptors corrupted|bad |ext4_check_descriptors|no journal found|journal inode is deleted|delayed block allocation failed|This should not happen|warning: mounting)`,
+		`EXT[234]-fs \([^)]*\): (?:error|Remounting filesystem read-only|failed to |group descriptors corrupted|bad |ext4_check_descriptors|no journal found|journal inode is deleted|[Dd]elayed block allocation failed|initial error at|last error at|write access unavailable|This should not happen|warning: mounting)`,
 		`EXT[234]-fs \([^)]*\): .*(?:[Cc]an't |[Cc]orrupt|[Cc]hecksum|unable to |[Ii]nvalid |Failed )`,
 		`Aborting journal on device`,
-		`JBD2?: .*(?:[Ee]rror|[Ff]ailed|[Ii]nvalid|[Cc]orrupt|[Cc]hecksum|Detected)`,
+		`JBD2?: .*(?:[Ee]rror|no valid |[Ff]ailed|[Ii]nvalid|[Cc]orrupt|[Cc]hecksum|Detected)`,
 		`XFS \([^)]*\): .*(?:[Cc]orrupt|[Ee]rror|[Ff]ail|Shutting down|shut down|[Mm]ismatch|Invalid|Bad )`,
 		`XFS: Assertion failed`,
 		`BTRFS(?: \([^)]*\))?: (?:error|failed|critical)`, `BTRFS (?:error|critical)`,
@@ -98,7 +99,7 @@ func starts(patterns ...string) *regexp.Regexp {
 func Classify(console []byte) []Finding {
 	var out []Finding
 	for i, line := range consoleText(console) {
-		text := line[len(prefix.FindString(line)):]
+		text := line[len(stamped.FindString(line)):]
 		kind, ok := classifyLine(text)
 		if !ok {
 			continue

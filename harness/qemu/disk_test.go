@@ -5,7 +5,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -18,11 +20,18 @@ const diskSize = 8 << 20
 // that holds its content.
 func serveDisk(t *testing.T, dir, name string) string {
 	t.Helper()
+	media, _ := serveDiskUntil(t, dir, name)
+	return media
+}
+
+// serveDiskUntil is serveDisk, with a function that ends the server.
+func serveDiskUntil(t *testing.T, dir, name string) (media string, stop func()) {
+	t.Helper()
 	binary, err := exec.LookPath("qemu-nbd")
 	if err != nil {
 		t.Skip("no NBD server to test with: install the Debian package qemu-utils: ", err)
 	}
-	media := filepath.Join(t.TempDir(), "media")
+	media = filepath.Join(t.TempDir(), "media")
 	must(t, os.WriteFile(media, make([]byte, diskSize), 0o600))
 	socket := filepath.Join(dir, name)
 	cmd := exec.Command(binary, "--format=raw", "--persistent", "--shared=4", "--socket="+socket, media)
@@ -30,18 +39,19 @@ func serveDisk(t *testing.T, dir, name string) string {
 	stderr := &tail{limit: stderrLimit}
 	cmd.Stderr = stderr
 	must(t, cmd.Start())
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
+	t.Cleanup(stop)
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if conn, err := net.Dial("unix", socket); err == nil {
 			conn.Close()
-			return media
+			return media, stop
 		}
 	}
 	t.Fatal("qemu-nbd does not listen: ", stderr)
-	return ""
+	return "", nil
 }
 
 // writesBack asks QEMU whether the drive has its write cache on.
@@ -118,5 +128,30 @@ func TestDiskBuses(t *testing.T) {
 				t.Error("write cache is off")
 			}
 		})
+	}
+}
+
+// A drive that goes away is an error in the guest, not the end of it, and the
+// kernel says so.
+func TestDriveGone(t *testing.T) {
+	cfg := testConfig(t)
+	media, stop := serveDiskUntil(t, cfg.Dir, "drive")
+	cfg.Disk = &Disk{Socket: "drive", WriteCache: true}
+	vm := start(t, cfg)
+	if err := awaitReady(t.Context(), vm); err != nil {
+		t.Fatal(err)
+	}
+	if got := ask(t, vm, "sync-write before"); got != "written" {
+		t.Fatalf("guest answers %q", got)
+	}
+	stop()
+	if got := ask(t, vm, "sync-write after"); !strings.Contains(got, "input/output error") {
+		t.Errorf("guest answers %q", got)
+	}
+	if data, err := os.ReadFile(media); err != nil || !strings.HasPrefix(string(data), "before") {
+		t.Errorf("the drive starts with %.16q, %v", data, err)
+	}
+	if !slices.ContainsFunc(classifyFile(vm.ConsolePath()), func(f Finding) bool { return f.Kind == IOError }) {
+		t.Errorf("no error on the console: %q", Tail(vm.ConsolePath(), 10))
 	}
 }

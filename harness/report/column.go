@@ -20,7 +20,7 @@ type column[R any] struct {
 	left   bool   // aligned left
 	first  bool   // the first of a group, set off a little where the table is tight
 	most   int    // longer cells are wrapped at this width; 0: never
-	tight  int    // becomes most where the table is too wide otherwise
+	tight  int    // replaces most where the table is too wide otherwise; 0: never
 	cell   func(R) string
 	style  func(R) style // nil: plain
 	shown  func(R) bool  // the column is shown if it is so for some row; nil: always
@@ -217,7 +217,7 @@ func billed(perOp func(Call) float64) func(Call) string {
 }
 
 // legendMargin is the width of the names in a legend.
-const legendMargin = 17
+const legendMargin = 18
 
 // explain prints the legends of columns.
 func explain[R any](p *page, cols []column[R]) {
@@ -278,26 +278,21 @@ func render[R any](p *page, cols []column[R], rows []R, gap int) string {
 	return trimRule(t.Render(), gap)
 }
 
-// fitting draws a table in the airiest form that fits. The last one breaks cells
-// at the columns' tight widths.
+// fitting draws a table in the airiest form that fits. Where none does, columns
+// are brought to their tight widths, as few as need be, from the right.
 func fitting[R any](p *page, cols []column[R], rows []R) string {
-	for _, gap := range []int{2, 1} {
-		if s := render(p, cols, rows, gap); fits(s) {
-			return s
+	if s := render(p, cols, rows, 2); fits(s) {
+		return s
+	}
+	cols = slices.Clone(cols)
+	s := render(p, cols, rows, 1)
+	for i := len(cols) - 1; i >= 0 && !fits(s); i-- {
+		if cols[i].tight > 0 {
+			cols[i].most = cols[i].tight
+			s = render(p, cols, rows, 1)
 		}
 	}
-	return render(p, tightened(cols), rows, 1)
-}
-
-// tightened returns the columns at their tight widths.
-func tightened[R any](cols []column[R]) []column[R] {
-	out := slices.Clone(cols)
-	for i, c := range out {
-		if c.tight > 0 {
-			out[i].most = c.tight
-		}
-	}
-	return out
+	return s
 }
 
 // without leaves out the columns of these names.

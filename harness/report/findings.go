@@ -17,9 +17,9 @@ func (p *page) findings(calls []Call, full int) {
 			continue
 		}
 		p.blank()
-		p.file("first content, synced before op 1", c.Call, c.Setup)
-		p.file("size", c.Call, c.Size)
-		p.file("holes", c.Call, c.Stray)
+		p.file(c.Call, "first content of the file (synced before op 1)", c.Setup)
+		p.file(c.Call, "size of the file", c.Size)
+		p.file(c.Call, "holes of the file", c.Stray)
 		if len(c.Findings) > 0 {
 			folded = p.ops(c, full) || folded
 		}
@@ -31,9 +31,9 @@ func (p *page) findings(calls []Call, full int) {
 }
 
 // file says what is wrong with the file of a call, if anything is.
-func (p *page) file(part, call, wrong string) {
+func (p *page) file(call, part, wrong string) {
 	if wrong != "" {
-		p.hang(4, red, fmt.Sprintf("%s file, %s:", call, part), wrong)
+		p.hang(4, red, fmt.Sprintf("%s, %s:", call, part), wrong)
 	}
 }
 
@@ -113,7 +113,7 @@ const insteadColumn = "found instead"
 func findingColumns() []column[run] {
 	return []column[run]{
 		{
-			name: "op", tight: 15, legend: "number of the op, or of several that are alike",
+			name: "op", tight: 12, legend: "number of the op, or of several that are alike",
 			cell: run.name,
 		},
 		{
@@ -122,11 +122,11 @@ func findingColumns() []column[run] {
 			shown: func(r run) bool { return r.head.Class == verdict.Foreign },
 		},
 		{
-			name: "bytes", tight: 18, legend: "the bytes of the file that it wrote, as offset+length; of these only some where it says so",
+			name: "bytes", tight: 14, legend: "the bytes of the file that it wrote, as offset+length; A of B: only A of its bytes B are lost",
 			cell: run.bytes,
 		},
 		{
-			name: "acked at\nposition", tight: 15, legend: "place in the block log of the first event that followed the ack; the cut stands in the same log",
+			name: "acked at\nposition", tight: 9, legend: "place in the block log of the first event that followed the ack; the cut stands in the same log",
 			cell: run.position,
 		},
 		{
@@ -134,11 +134,11 @@ func findingColumns() []column[run] {
 			cell: run.time,
 		},
 		{
-			name: "carried by\nrequest", tight: 11, legend: "the requests of the block log that carried its data to the drive before the ack",
+			name: "carried\nby", tight: 9, legend: "the numbers, in the block log, of the requests that carried its data to the drive before the ack",
 			cell: run.requests,
 		},
 		{
-			name: insteadColumn, tight: 16, left: true, legend: "what its bytes hold after recovery",
+			name: insteadColumn, tight: 14, left: true, legend: "what its bytes hold after recovery",
 			cell: func(r run) string { return or(strings.TrimPrefix(r.head.Found, "the "), none) },
 		},
 		{

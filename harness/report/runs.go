@@ -60,8 +60,7 @@ func (p *page) runTable(docs []*Document) ([]column[*Document], string) {
 			}
 		}
 	}
-	least = tightened(least)
-	return least, render(p, least, docs, 1)
+	return least, fitting(p, least, docs)
 }
 
 const (
@@ -114,7 +113,7 @@ func runColumns(docs []*Document) []column[*Document] {
 	}
 	for _, call := range callsOf(docs) {
 		cols = append(cols, column[*Document]{
-			name: lostIn(call), first: call == callsOf(docs)[0], legend: "ops of this call that are lost",
+			name: lostIn(call), first: call == callsOf(docs)[0], legend: "ops of " + call + " that are lost",
 			cell:  func(d *Document) string { return lostOf(d, call) },
 			style: redIf(func(d *Document) bool { return lostOf(d, call) != "0" && lostOf(d, call) != none }),
 		})
@@ -268,20 +267,25 @@ func below(parent string) string {
 
 // folders names the folders of the runs that did not hold.
 func (p *page) folders(docs []*Document) {
-	indent := 0
+	indent, widest := 0, 0
 	for _, d := range docs {
 		if !d.Held {
 			indent = max(indent, text.StringWidth(title(d))+1)
+			widest = max(widest, text.StringWidth(d.Folder))
 		}
+	}
+	if indent == 0 {
+		return
+	}
+	if indent+widest > Width {
+		indent = 4
 	}
 	for _, d := range docs {
 		if !d.Held {
-			p.hang(min(indent, 44), red, title(d), d.Folder)
+			p.hang(indent, red, title(d), d.Folder)
 		}
 	}
-	if indent > 0 {
-		p.blank()
-	}
+	p.blank()
 }
 
 func title(d *Document) string { return fmt.Sprintf("%s seed %d", d.Scenario, d.Seed) }

@@ -66,8 +66,8 @@ func (r *readings) span(i int, wanted func(level int32) bool) (from, to int64) {
 		if !wanted(p.level) {
 			continue
 		}
-		if from < 0 || p.from < from {
-			from = p.from
+		if from < 0 {
+			from = p.from // patches stand in the order of their first bytes
 		}
 		to = max(to, p.to)
 	}
@@ -110,7 +110,7 @@ func (r *readings) oldest(a, b int) int32 {
 // sure tells whether a byte of segments a up to b cannot be read as older than op
 // k.
 func (r *readings) sure(a, b, k int) bool {
-	if r.own[k] {
+	if r.own[k] { // the answer, nearly always
 		return true
 	}
 	if b == a+1 {

@@ -144,15 +144,15 @@ func TestCorrectFileSystemsAreNeverAccused(t *testing.T) {
 
 // slow judges one op byte by byte and reading by reading, as the documentation
 // of Judge says it and with none of its means.
-func slow(h History, s Survivors, list [][]int, k int) OpVerdict {
+func slow(h History, s Survivors, e evidence, k int) OpVerdict {
 	v := OpVerdict{Op: k, Extent: extent(h.Plan, k), Acked: promised(h, k)}
 	var older, foreign, own, sure bool
 	first, last := int64(-1), int64(-1)
 	oldest := int(nobody)
 	for off := v.Extent.Offset; off < v.Extent.End(); off++ {
-		levels := levelsOf(h, s, list, off)
+		levels := e.levels[off]
 		if len(levels) == 0 {
-			if k > 0 || len(list[off]) == 1 { // op 0 answers for what no op covers
+			if k > 0 || len(e.writers[off]) == 1 { // op 0 answers for what no op covers
 				if !foreign {
 					first = off
 				}
@@ -187,15 +187,24 @@ func slow(h History, s Survivors, list [][]int, k int) OpVerdict {
 	return v
 }
 
+// evidence is what the slow judge goes by: each byte's writers and readings.
+type evidence struct{ writers, levels [][]int }
+
+func gather(h History, s Survivors) evidence {
+	e := evidence{writers: writersOf(h)}
+	for off := range e.writers {
+		e.levels = append(e.levels, levelsOf(h, s, e.writers, int64(off)))
+	}
+	return e
+}
+
 // levelsOf lists the readings of a byte, the earliest first.
 func levelsOf(h History, s Survivors, list [][]int, off int64) (levels []int) {
 	switch {
 	case off >= int64(len(s.Data)):
 		return []int{-2}
-	case s.Data[off] == 0 && h.Plan.Kind == workload.Overwrite:
-		return []int{-1}
 	case s.Data[off] == 0:
-		return []int{0}
+		return []int{-1}
 	}
 	for _, k := range list[off] {
 		if workload.Stamp(h.Plan.Seed, off, k) == s.Data[off] {
@@ -259,9 +268,9 @@ func TestJudgeAgreesWithSlowJudge(t *testing.T) {
 		h := drawHistory(t, drawPlan(t))
 		s := drawDamage(t, h)
 		r := Judge(h, s)
-		list := writersOf(h)
+		e := gather(h, s)
 		for k, got := range append([]OpVerdict{r.Setup}, r.Ops...) {
-			want := slow(h, s, list, k)
+			want := slow(h, s, e, k)
 			if want.Class == Foreign {
 				got.Found = "" // quoted bytes are looked at in the stories
 			}
@@ -269,14 +278,14 @@ func TestJudgeAgreesWithSlowJudge(t *testing.T) {
 				t.Fatalf("%+v, started %d, op %d (-want +got):\n%s", h.Plan, h.Started, k, diff)
 			}
 		}
-		if want := strayOf(h, s, list); (r.Stray != nil) != (want.Length > 0) || r.Stray != nil && r.Stray.Extent != want {
+		if want := strayOf(s, e.writers); (r.Stray != nil) != (want.Length > 0) || r.Stray != nil && r.Stray.Extent != want {
 			t.Fatalf("%+v: stray %v, want %v", h.Plan, r.Stray, want)
 		}
 	})
 }
 
 // strayOf is what stands where no op writes.
-func strayOf(h History, s Survivors, list [][]int) (e workload.Extent) {
+func strayOf(s Survivors, list [][]int) (e workload.Extent) {
 	for off, writers := range list {
 		if len(writers) > 0 || off >= len(s.Data) || s.Data[off] == 0 {
 			continue

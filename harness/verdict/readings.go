@@ -218,8 +218,6 @@ func (r *readings) patchOf(i int, level int32, at int64) int {
 func (r *readings) reading(off int64, v byte, seen *memory) (first, latest int32) {
 	stamp, step := workload.Writers(r.plan.Seed, off, v)
 	switch {
-	case v == 0 && r.plan.Kind == workload.Append:
-		return 0, 0
 	case v == 0:
 		return blank, blank
 	case stamp < 0, stamp == 0 && r.plan.Kind == workload.Append:

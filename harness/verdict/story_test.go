@@ -469,6 +469,12 @@ func TestOddLedgers(t *testing.T) {
 	if r := Judge(st.history, st.survivors); r.Counts.Ops != 10 || r.Broken() {
 		t.Errorf("ops beyond the plan: %+v", r.Counts)
 	}
+	// A sync that succeeded after a write that failed is no promise.
+	st = tell(overwrite(10), 10, 10).rewind(0, 0, 600)
+	st.history.Records[1].Errno = 28
+	if r := Judge(st.history, st.survivors); r.Ops[0].Class != Absent || r.Counts.Failed != 1 || r.Broken() {
+		t.Errorf("synced and failed: op 1 is %s, %+v", r.Ops[0].Class, r.Counts)
+	}
 	// The count of started ops was read before the last record.
 	st = tell(overwrite(10), 10, 6)
 	st.history.Started = 5

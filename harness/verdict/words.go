@@ -41,7 +41,7 @@ func (j *judge) describe(level int32) string {
 		return "the file is missing"
 	case level == ended:
 		return fmt.Sprintf("the file ends at %d", len(j.data))
-	case level == blank, level == 0 && j.plan.Kind == workload.Append:
+	case level == blank:
 		return "zeros"
 	case level == 0:
 		return "the content from before op 1"

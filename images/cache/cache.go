@@ -5,9 +5,10 @@
 //
 //	ROOT/KIND/NAME/              one entry: the files its builder made
 //	ROOT/KIND/NAME/manifest.json its completion manifest, written last
-//	ROOT/KIND/NAME.lock          lock of the entry, flock(2); never removed
+//	ROOT/KIND/NAME.lock          lock of the entry, flock(2)
 //	ROOT/KIND/.tmp-NAME-XXXX/    an entry being built
-//	ROOT/KIND/.old-NAME-XXXX/    a damaged entry on its way out
+//	ROOT/KIND/.old-NAME-XXXX/    an entry on its way out
+//	ROOT/scratch/.tmp-NAME-XXXX/ a folder of Scratch
 //
 // NAME is a readable part of the key and a hash of all of it. An entry appears
 // by one rename, after every file in it has been written to the disk, so a
@@ -17,7 +18,13 @@
 //
 // A temporary folder of NAME exists only while its builder holds NAME.lock.
 // Whoever gets that lock therefore knows that any it finds is a dead builder's,
-// and removes it; no process number, which may be reused, is consulted.
+// and removes it; no process number, which may be reused, is consulted. A lock
+// file without an entry is removed by one that holds it, so whoever gets a lock
+// looks whether its file is still the one of that name.
+//
+// The time of an entry's folder is that of its last use, by which Prune goes.
+// Prune may take an entry from a process that has its path but has not opened
+// its files: such a process calls Entry once more, which builds it anew.
 package cache
 
 import (
@@ -77,13 +84,15 @@ type Builder func(ctx context.Context, dir string) error
 // Entry returns the folder of the entry (kind, key), and calls build to make it
 // if there is none or a damaged one. key holds everything that the content
 // depends on; kind is a short name such as "kernel". The files are read-only
-// and must stay as they are; copy one to change it.
+// and must stay as they are; copy one to change it. That it was used now is
+// noted for Prune.
 func (c *Cache) Entry(ctx context.Context, kind, key string, build Builder) (string, error) {
 	e, err := c.entry(kind, key)
 	if err != nil {
 		return "", err
 	}
 	if e.check(c.Verify) == nil {
+		e.touch()
 		return e.dir(), nil
 	}
 	if err := os.MkdirAll(e.folder, 0o755); err != nil {
@@ -95,6 +104,7 @@ func (c *Cache) Entry(ctx context.Context, kind, key string, build Builder) (str
 	}
 	defer lock.unlock()
 	if e.check(c.Verify) == nil { // another process has built it meanwhile
+		e.touch()
 		return e.dir(), nil
 	}
 	if err := e.build(ctx, build); err != nil {

@@ -12,14 +12,15 @@ import (
 )
 
 const (
-	tmpPrefix = ".tmp-"
-	oldPrefix = ".old-"
+	tmpPrefix  = ".tmp-"
+	oldPrefix  = ".old-"
+	lockSuffix = ".lock"
 	// lockPoll is how often a held lock is tried again. flock(2) has no wait
 	// with a deadline, and a blocked one cannot be called off.
 	lockPoll = 25 * time.Millisecond
 )
 
-// errLocked says that another process holds a lock.
+// errLocked says that another process holds a lock, or has just removed it.
 var errLocked = errors.New("locked by another process")
 
 // fileLock is a held flock(2). The kernel drops it when its holder dies. Its
@@ -28,6 +29,27 @@ type fileLock struct{ file *os.File }
 
 func (l fileLock) unlock() { l.file.Close() } //nolint:errcheck // nothing was written
 
+// drop removes the lock's file and gives the lock up. There must be no entry
+// that it guards.
+func (l fileLock) drop() error {
+	defer l.unlock()
+	err := os.Remove(l.file.Name())
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // somebody has removed the whole cache
+	}
+	return err
+}
+
+// current reports whether the file that is locked is still the one at its path.
+func (l fileLock) current() bool {
+	ours, err := l.file.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Lstat(l.file.Name())
+	return err == nil && os.SameFile(ours, there)
+}
+
 // tryLock takes the lock at path, or returns errLocked at once.
 func tryLock(path string) (fileLock, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
@@ -35,10 +57,13 @@ func tryLock(path string) (fileLock, error) {
 		return fileLock{}, err
 	}
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if err == nil {
+	if err == nil && (fileLock{f}).current() {
 		return fileLock{f}, nil
 	}
 	f.Close() //nolint:errcheck // nothing was written
+	if err == nil {
+		return fileLock{}, errLocked // and at the next try it is a new file
+	}
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		return fileLock{}, errLocked
 	}
@@ -70,26 +95,27 @@ func (c *Cache) lock(ctx context.Context, e entry) (fileLock, error) {
 	}
 }
 
-func (e entry) lockPath() string { return e.dir() + ".lock" }
+func (e entry) lockPath() string { return e.dir() + lockSuffix }
 
 // sweep removes what dead builders have left in this kind's folder: its own
 // leftovers, since the caller holds the lock, and those of other entries whose
-// lock is free.
+// lock is free, with that lock where it guards nothing.
 func (e entry) sweep() error {
 	files, err := os.ReadDir(e.folder)
 	if err != nil {
 		return err
 	}
 	for _, f := range files {
-		owner, ok := leftoverOf(f.Name())
-		if !ok {
+		other := e
+		if owner, ok := leftoverOf(f.Name()); ok {
+			other.name = owner
+		} else if other.name, ok = strings.CutSuffix(f.Name(), lockSuffix); !ok || other.there() {
 			continue
 		}
-		path := filepath.Join(e.folder, f.Name())
-		if owner == e.name {
-			err = os.RemoveAll(path)
+		if other == e {
+			err = e.removeLeftover(f.Name())
 		} else {
-			err = sweepOther(filepath.Join(e.folder, owner)+".lock", path)
+			err = other.sweepDead(f.Name())
 		}
 		if err != nil {
 			return err
@@ -98,9 +124,10 @@ func (e entry) sweep() error {
 	return nil
 }
 
-// sweepOther removes the leftover at path unless its owner's lock is held.
-func sweepOther(lockPath, path string) error {
-	lock, err := tryLock(lockPath)
+// sweepDead removes a leftover of e, or its lock that guards nothing, unless
+// somebody holds that lock.
+func (e entry) sweepDead(name string) error {
+	lock, err := tryLock(e.lockPath())
 	if errors.Is(err, errLocked) {
 		return nil
 	}
@@ -108,7 +135,25 @@ func sweepOther(lockPath, path string) error {
 		return err
 	}
 	defer lock.unlock()
-	return os.RemoveAll(path)
+	if err := e.removeLeftover(name); err != nil || e.there() {
+		return err
+	}
+	return lock.drop()
+}
+
+// removeLeftover removes a temporary folder of the entry; its lock stays. The
+// caller holds the lock.
+func (e entry) removeLeftover(name string) error {
+	if name == e.name+lockSuffix {
+		return nil
+	}
+	return os.RemoveAll(filepath.Join(e.folder, name))
+}
+
+// there reports whether the entry has a folder, whole or not.
+func (e entry) there() bool {
+	_, err := os.Lstat(e.dir())
+	return !errors.Is(err, os.ErrNotExist)
 }
 
 // leftoverOf returns the entry that a temporary folder belongs to: its name
@@ -130,7 +175,7 @@ func leftoverOf(name string) (owner string, ok bool) {
 // discard takes the entry's folder away, first by a rename so that nobody sees
 // half of it. The caller holds the lock.
 func (e entry) discard() error {
-	if _, err := os.Lstat(e.dir()); errors.Is(err, os.ErrNotExist) {
+	if !e.there() {
 		return nil
 	}
 	old, err := os.MkdirTemp(e.folder, oldPrefix+e.name+"-")

@@ -45,6 +45,18 @@ func play(role string, c *Cache) error {
 			return err
 		})
 		return err
+	case "scratch": // works in a scratch folder
+		dir, release, err := c.Scratch(context.Background())
+		if err != nil {
+			return err
+		}
+		defer release() //nolint:errcheck // it is killed before
+		if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o644); err != nil {
+			return err
+		}
+		fmt.Println(dir)
+		_, err = in.ReadString('\n')
+		return err
 	case "once": // builds if nobody has, and says so
 		built := "found"
 		fmt.Println("ready")
