@@ -11,8 +11,6 @@ import (
 
 	"github.com/alecthomas/kong"
 	"golang.org/x/sys/unix"
-
-	"powercut/scenarios"
 )
 
 // The exit codes.
@@ -79,8 +77,6 @@ func Main(ctx context.Context, args []string, s Streams) (code int) {
 // exitCode tells the user of an error, and the caller of its kind.
 func exitCode(ctx context.Context, err error, s Streams) int {
 	var usage *usageError
-	var scenario *scenarios.Error
-	var unknown *scenarios.NotFoundError
 	switch {
 	case err == nil:
 		return exitHeld
@@ -89,7 +85,7 @@ func exitCode(ctx context.Context, err error, s Streams) int {
 	case ctx.Err() != nil:
 		fmt.Fprintln(s.Err, "powercut: interrupted")
 		return exitInterrupt
-	case errors.As(err, &usage), errors.As(err, &scenario), errors.As(err, &unknown):
+	case errors.As(err, &usage):
 		fmt.Fprintf(s.Err, "powercut: %v\n", err)
 		return exitUsage
 	}

@@ -70,7 +70,11 @@ func (c *runCommand) scenarios() ([]scenarios.Scenario, error) {
 	if c.Modules != "" && c.Kernel == "" {
 		return nil, &usageError{errors.New("--modules goes with --kernel and a kernel image of one's own")}
 	}
-	return scenarios.Find(c.Scenario, overrides...)
+	list, err := scenarios.Find(c.Scenario, overrides...)
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	return list, nil
 }
 
 // maxSeeds bounds the runs of one command.

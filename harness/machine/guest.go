@@ -35,7 +35,8 @@ type Guest struct {
 	cancel context.CancelFunc
 }
 
-// start serves the drive in the folder of cfg and starts the machine.
+// start serves the drive in the folder of cfg and starts the machine. If it
+// fails the drive is as before, and can be served again.
 func (m *Machine) start(ctx context.Context, cfg qemu.Config, d *disk.Drive) (*Guest, error) {
 	path := filepath.Join(cfg.Dir, socketFile)
 	l, err := nbd.Listen(path)
@@ -53,7 +54,6 @@ func (m *Machine) start(ctx context.Context, cfg qemu.Config, d *disk.Drive) (*G
 		cancel()
 		l.Close()
 		<-g.served
-		d.Close()
 		return nil, err
 	}
 	g.in = bufio.NewReaderSize(g.vm.Control(), 256<<10)

@@ -29,6 +29,19 @@ import (
 // BootDeadline bounds a cold boot, from the start of QEMU to the agent's greeting.
 const BootDeadline = 2 * time.Minute
 
+// The cache's kinds for what is made here. An entry of initramfsKind holds one
+// file of that name, one of templateKind savedFolder and bootedFile.
+const (
+	initramfsKind = "initramfs"
+	templateKind  = "template"
+	savedFolder   = "saved"
+	bootedFile    = "booted.json"
+)
+
+// keep is the number of entries of each kind that stay in the cache: every build
+// of this program makes new ones.
+const keep = 12
+
 // Spec says which machine is wanted. Two equal specs share a template.
 type Spec struct {
 	Kernel     images.Kernel
@@ -50,9 +63,11 @@ type Machine struct {
 	Greeting wire.Greeting
 	Drive    wire.FoundDrive
 
-	cache     *cache.Cache
-	initramfs string
-	key       string // of the template
+	cache        *cache.Cache
+	modules      []string // files, in the order in which the guest loads them
+	initramfs    string   // path
+	initramfsKey string
+	key          string // of the template
 }
 
 // Stages is told what is being prepared, in a few words, as it begins.
@@ -69,7 +84,7 @@ func Prepare(ctx context.Context, s Spec, stages Stages) (*Machine, error) {
 	if m.Version, err = qemu.Version(ctx, s.QEMU); err != nil {
 		return nil, err
 	}
-	if m.initramfs, err = m.makeInitramfs(ctx); err != nil {
+	if err = m.makeInitramfs(ctx); err != nil {
 		return nil, err
 	}
 	if m.Choice, err = m.probe(ctx, stages); err != nil {
@@ -97,42 +112,60 @@ func (s Spec) features() []images.Feature {
 	return out
 }
 
-// makeInitramfs returns the path of the spec's initramfs.
-func (m *Machine) makeInitramfs(ctx context.Context) (string, error) {
+// makeInitramfs finds out what the spec's initramfs holds, and makes it.
+func (m *Machine) makeInitramfs(ctx context.Context) error {
 	if gap := m.Spec.Kernel.Missing(m.Spec.features()...); len(gap) > 0 {
-		return "", fmt.Errorf("prepare guest: kernel %s has no %s, neither built in nor as a module", m.Spec.Kernel.Release, gap[0])
+		return fmt.Errorf("prepare guest: kernel %s has no %s, neither built in nor as a module", m.Spec.Kernel.Release, gap[0])
 	}
-	modules, err := m.Spec.Kernel.Closure(m.Spec.modules()...)
+	var err error
+	if m.modules, err = m.Spec.Kernel.Closure(m.Spec.modules()...); err != nil {
+		return fmt.Errorf("prepare guest: %w", err)
+	}
+	if m.initramfsKey, err = contentKey(m.Spec, m.modules); err != nil {
+		return err
+	}
+	if err := m.openInitramfs(ctx); err != nil {
+		return err
+	}
+	return m.cache.Prune(ctx, initramfsKind, keep, m.initramfsKey)
+}
+
+// openInitramfs makes the initramfs where there is none.
+func (m *Machine) openInitramfs(ctx context.Context) error {
+	dir, err := m.cache.Entry(ctx, initramfsKind, m.initramfsKey, m.buildInitramfs)
 	if err != nil {
-		return "", fmt.Errorf("prepare guest: %w", err)
+		return fmt.Errorf("prepare guest: %w", err)
 	}
+	m.initramfs = filepath.Join(dir, initramfsKind)
+	return nil
+}
+
+// errRebuilt ends a run whose program is not the one that it began with.
+var errRebuilt = errors.New("powercut itself or a module has changed since this run began: run it again")
+
+// buildInitramfs makes the initramfs in dir. It may be made long after the run
+// began, if another process has pruned the cache, and must be the same then.
+func (m *Machine) buildInitramfs(ctx context.Context, dir string) error {
 	var extra []images.File
 	if m.Spec.Fsck {
 		path, err := images.Fsck(ctx)
 		if err != nil {
-			return "", err
+			return err
 		}
 		extra = append(extra, images.File{Name: images.FsckPath, Path: path})
 	}
-	key, err := contentKey(m.Spec, modules)
+	f, err := os.Create(filepath.Join(dir, initramfsKind))
 	if err != nil {
-		return "", err
+		return err
 	}
-	dir, err := m.cache.Entry(ctx, "initramfs", key, func(_ context.Context, dir string) error {
-		f, err := os.Create(filepath.Join(dir, "initramfs"))
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		if err := images.WriteInitramfs(f, m.Spec.Kernel, modules, m.Spec.Binary, extra...); err != nil {
-			return err
-		}
-		return f.Close()
-	})
-	if err != nil {
-		return "", fmt.Errorf("prepare guest: %w", err)
+	defer f.Close()
+	if err := images.WriteInitramfs(f, m.Spec.Kernel, m.modules, m.Spec.Binary, extra...); err != nil {
+		return err
 	}
-	return filepath.Join(dir, "initramfs"), m.prune(ctx, "initramfs", key)
+	if key, err := contentKey(m.Spec, m.modules); err != nil || key != m.initramfsKey {
+		return errors.Join(errRebuilt, err)
+	}
+	return f.Close()
 }
 
 // contentKey names the content of an initramfs.
@@ -159,17 +192,21 @@ func (m *Machine) config(dir string) qemu.Config {
 	})
 }
 
+// AcceleratorFile is the file in the cache folder that keeps which accelerator
+// works; see qemu.Probing.
+const AcceleratorFile = "accelerator.json"
+
 // probe chooses the accelerator by booting this very guest.
-func (m *Machine) probe(ctx context.Context, stages Stages) (qemu.Choice, error) {
-	memo := filepath.Join(m.cache.Root, "accelerator.json")
+func (m *Machine) probe(ctx context.Context, stages Stages) (_ qemu.Choice, err error) {
+	memo := filepath.Join(m.cache.Root, AcceleratorFile)
 	if _, err := os.Stat(memo); err != nil {
 		stages("trying KVM, once")
 	}
-	dir, err := os.MkdirTemp(m.cache.Root, "probe-")
+	dir, release, err := m.cache.Scratch(ctx)
 	if err != nil {
 		return qemu.Choice{}, fmt.Errorf("probe accelerator: %w", err)
 	}
-	defer os.RemoveAll(dir)
+	defer func() { err = errors.Join(err, release()) }()
 	return qemu.Probe(ctx, qemu.Probing{
 		Config: m.config(dir), Memo: memo, KernelID: m.Spec.Kernel.ID,
 		Ready: func(ctx context.Context, vm *qemu.VM) error {
@@ -178,14 +215,6 @@ func (m *Machine) probe(ctx context.Context, stages Stages) (qemu.Choice, error)
 		},
 	})
 }
-
-// templateKind is the cache's name for templates; savedFolder and bootedFile are
-// what an entry holds.
-const (
-	templateKind = "template"
-	savedFolder  = "saved"
-	bootedFile   = "booted.json"
-)
 
 // templateKey names everything that a template depends on.
 func (m *Machine) templateKey() string {
@@ -208,7 +237,7 @@ func (m *Machine) openTemplate(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("make template: %w", err)
 	}
-	if err := m.prune(ctx, templateKind, m.key); err != nil {
+	if err := m.cache.Prune(ctx, templateKind, keep, m.key); err != nil {
 		return err
 	}
 	b, err := os.ReadFile(filepath.Join(dir, bootedFile))
@@ -224,12 +253,12 @@ func (m *Machine) openTemplate(ctx context.Context) error {
 }
 
 // bootTemplate boots a guest and saves it in dir.
-func (m *Machine) bootTemplate(ctx context.Context, dir string) error {
-	work, err := os.MkdirTemp(m.cache.Root, "boot-")
+func (m *Machine) bootTemplate(ctx context.Context, dir string) (err error) {
+	work, release, err := m.cache.Scratch(ctx)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(work)
+	defer func() { err = errors.Join(err, release()) }()
 	log, err := blocklog.Create(filepath.Join(work, "block.log"), m.Spec.DriveSize)
 	if err != nil {
 		return err
@@ -255,13 +284,14 @@ func (m *Machine) bootTemplate(ctx context.Context, dir string) error {
 }
 
 // Boot starts a guest from cold, with that drive, in the folder dir, and waits
-// until its agent has found the drive.
+// until its agent has found the drive. If it fails it closes the drive.
 func (m *Machine) Boot(ctx context.Context, dir string, d *disk.Drive) (*Guest, booted, error) {
 	ctx, cancel := context.WithTimeout(ctx, BootDeadline)
 	defer cancel()
 	var told booted
 	g, err := m.start(ctx, m.config(dir), d)
 	if err != nil {
+		d.Close()
 		return nil, told, err
 	}
 	if told.Greeting, err = awaitGreeting(ctx, g.vm); err == nil {
@@ -273,50 +303,6 @@ func (m *Machine) Boot(ctx context.Context, dir string, d *disk.Drive) (*Guest, 
 		return nil, told, err
 	}
 	return g, told, nil
-}
-
-// Fork starts a guest from the template, with that drive, in the folder dir.
-func (m *Machine) Fork(ctx context.Context, dir string, d *disk.Drive) (*Guest, error) {
-	g, err := m.fork(ctx, dir, d)
-	if !errors.Is(err, qemu.ErrTemplateDamaged) {
-		return g, err
-	}
-	if err := m.cache.Remove(ctx, templateKind, m.key); err != nil {
-		return nil, err
-	}
-	return m.fork(ctx, dir, d)
-}
-
-func (m *Machine) fork(ctx context.Context, dir string, d *disk.Drive) (*Guest, error) {
-	cfg, err := m.forkConfig(ctx, dir)
-	if err != nil {
-		return nil, err
-	}
-	return m.start(ctx, cfg, d)
-}
-
-// forkConfig is the configuration of a fork in the folder dir.
-func (m *Machine) forkConfig(ctx context.Context, dir string) (qemu.Config, error) {
-	template, err := m.cache.Entry(ctx, templateKind, m.key, m.bootTemplate)
-	if err != nil {
-		return qemu.Config{}, fmt.Errorf("make template: %w", err)
-	}
-	cfg := m.config(dir)
-	cfg.Template = filepath.Join(template, savedFolder)
-	return cfg, nil
-}
-
-// keep is the number of entries of one kind that stay in the cache: each build of
-// this program makes new ones.
-const keep = 12
-
-// prune removes the oldest entries of a kind that are beyond keep, but never key.
-func (m *Machine) prune(ctx context.Context, kind, key string) error {
-	keys, err := m.cache.Keys(kind)
-	if err != nil || len(keys) <= keep {
-		return err
-	}
-	return nil // TODO
 }
 
 // Zeros is a drive that was never written.

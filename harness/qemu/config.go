@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 )
 
@@ -105,6 +106,9 @@ func (c Config) checkMachine() error {
 func (c Config) checkFiles() error {
 	if c.Dir == "" {
 		return errors.New("configure machine: no working folder given")
+	}
+	if info, err := os.Stat(c.Dir); err != nil || !info.IsDir() {
+		return fmt.Errorf("configure machine: working folder %s is no folder: %w", c.Dir, or(err, error(syscall.ENOTDIR)))
 	}
 	for what, path := range map[string]string{"kernel": c.Kernel, "initramfs": c.Initramfs} {
 		if path == "" {

@@ -14,6 +14,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
+// errMigration says that QEMU itself gave a migration up.
+var errMigration = errors.New("migration failed")
+
 // saveLimit bounds Save as a whole.
 const saveLimit = 2 * time.Minute
 
@@ -170,7 +173,7 @@ func (vm *VM) migrationError(ctx context.Context, status string) error {
 		Reason string `json:"error-desc"`
 	}
 	_ = vm.monitor.Execute(ctx, "query-migrate", nil, &info) // without it, the status alone must do
-	return fmt.Errorf("migration %s: %s", status, or(info.Reason, "qemu gives no reason"))
+	return fmt.Errorf("%w (%s): %s", errMigration, status, or(info.Reason, "qemu gives no reason"))
 }
 
 // fork starts a machine from a template. The memory is copied while QEMU
@@ -230,10 +233,11 @@ func (vm *VM) restore(ctx context.Context, m manifest, state []byte, w *os.File)
 	return vm.monitor.Execute(ctx, "cont", nil, nil)
 }
 
-// refusal makes a damaged template of err if QEMU ended by itself over it: that
-// is how it says that a device state does not fit.
+// refusal makes a damaged template of err if QEMU gave up over the device state,
+// or ended by itself, which is how it mostly says that a state does not fit.
 func (vm *VM) refusal(err error) error {
-	if hungUp(err) && waitFor(vm.proc.done, exitGrace) && vm.proc.cmd.ProcessState.Exited() {
+	ended := hungUp(err) && waitFor(vm.proc.done, exitGrace) && vm.proc.cmd.ProcessState.Exited()
+	if ended || errors.Is(err, errMigration) {
 		return damaged("qemu does not take its device state: %w", err)
 	}
 	return err

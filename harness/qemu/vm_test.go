@@ -264,6 +264,7 @@ func TestStartFailures(t *testing.T) {
 		"qemu missing":       {func(c *Config) { c.Binary = "qemu-system-nothing" }, ErrUnusable, "apt-get install qemu-system-x86"},
 		"qemu path missing":  {func(c *Config) { c.Binary = "/no/qemu" }, ErrUnusable, "apt-get install qemu-system-x86"},
 		"no folder":          {func(c *Config) { c.Dir = "" }, nil, "no working folder"},
+		"folder missing":     {func(c *Config) { c.Dir = "/no/folder" }, os.ErrNotExist, "working folder /no/folder"},
 		"no kernel":          {func(c *Config) { c.Kernel = "missing" }, os.ErrNotExist, "kernel"},
 		"no initramfs":       {func(c *Config) { c.Initramfs = "" }, nil, "no initramfs"},
 		"accelerator":        {func(c *Config) { c.Accel = "gas pedal" }, nil, "gas pedal"},

@@ -1,0 +1,68 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"powercut/harness/disk"
+	"powercut/harness/qemu"
+)
+
+// forkTries bounds how often a fork is tried. Another process may take what it
+// needs from the cache at any time; that this happens twice in a row is hardly
+// to be met.
+const forkTries = 3
+
+// Fork starts a guest from the template, with that drive, in the folder dir. What
+// is damaged, or was pruned from the cache since Prepare, is made anew. If it
+// fails it closes the drive.
+func (m *Machine) Fork(ctx context.Context, dir string, d *disk.Drive) (g *Guest, err error) {
+	for range forkTries {
+		if g, err = m.fork(ctx, dir, d); err == nil {
+			return g, nil
+		}
+		again, removal := m.forkAgain(ctx, err)
+		if err = errors.Join(err, removal); !again {
+			break
+		}
+	}
+	d.Close()
+	return nil, err
+}
+
+// forkAgain says whether a fork that failed with err may succeed if what it was
+// made from is made anew.
+func (m *Machine) forkAgain(ctx context.Context, err error) (bool, error) {
+	if ctx.Err() != nil {
+		return false, nil
+	}
+	if errors.Is(err, qemu.ErrTemplateDamaged) {
+		err := m.cache.Remove(ctx, templateKind, m.key)
+		return err == nil, err
+	}
+	return m.cache.Check(initramfsKind, m.initramfsKey) != nil || m.cache.Check(templateKind, m.key) != nil, nil
+}
+
+func (m *Machine) fork(ctx context.Context, dir string, d *disk.Drive) (*Guest, error) {
+	cfg, err := m.forkConfig(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	return m.start(ctx, cfg, d)
+}
+
+// forkConfig is the configuration of a fork in the folder dir.
+func (m *Machine) forkConfig(ctx context.Context, dir string) (qemu.Config, error) {
+	if err := m.openInitramfs(ctx); err != nil {
+		return qemu.Config{}, err
+	}
+	template, err := m.cache.Entry(ctx, templateKind, m.key, m.bootTemplate)
+	if err != nil {
+		return qemu.Config{}, fmt.Errorf("make template: %w", err)
+	}
+	cfg := m.config(dir)
+	cfg.Template = filepath.Join(template, savedFolder)
+	return cfg, nil
+}
