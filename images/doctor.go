@@ -87,28 +87,43 @@ func checkMirror() Check {
 
 // CheckCache looks at the cache folder: may it be written, and is there room?
 func CheckCache() []Check {
-	const name = "cache folder"
+	const name = "cache"
 	c, err := cache.Default()
 	if err != nil {
-		return []Check{{Name: name, Detail: err.Error(), Fix: "export " + cache.Variable + "=FOLDER"}}
+		return []Check{{Name: name + " folder", Detail: err.Error(), Fix: "export " + cache.Variable + "=FOLDER"}}
 	}
-	other := "export " + cache.Variable + "=FOLDER on another disk"
-	existing := nearest(c.Root)
-	folder := Check{Name: name, OK: true, Detail: c.Root}
+	return CheckFolder(name, c.Root, RoomWanted, "export "+cache.Variable+"=FOLDER on another disk")
+}
+
+// CheckFolder looks whether a folder, which need not exist yet, may be written,
+// and whether there are room bytes free. fix is what helps if not.
+func CheckFolder(name, path string, room uint64, fix string) []Check {
+	existing := nearest(path)
+	folder := Check{Name: name + " folder", OK: true, Detail: path}
 	if err := unix.Access(existing, unix.W_OK|unix.X_OK); err != nil {
-		folder = Check{Name: name, Detail: fmt.Sprintf("%s: %s cannot be written: %v", c.Root, existing, err), Fix: other}
+		folder.OK, folder.Fix = false, fix
+		folder.Detail = fmt.Sprintf("%s: %s cannot be written: %v", path, existing, err)
 	}
-	room := Check{Name: "cache room", Fix: other}
+	space := Check{Name: name + " room", Fix: fix}
 	free, err := freeSpace(existing)
 	switch {
 	case err != nil:
-		room.Detail = err.Error()
-	case free < RoomWanted:
-		room.Detail = fmt.Sprintf("%d MiB free, %d MiB wanted", free>>20, RoomWanted>>20)
+		space.Detail = err.Error()
+	case free < room:
+		space.Detail = fmt.Sprintf("%d MiB free, %d MiB wanted", free>>20, room>>20)
 	default:
-		room = Check{Name: room.Name, OK: true, Detail: fmt.Sprintf("%d MiB free", free>>20)}
+		space = Check{Name: space.Name, OK: true, Detail: fmt.Sprintf("%d MiB free", free>>20)}
 	}
-	return []Check{folder, room}
+	return []Check{folder, space}
+}
+
+// CheckBinary looks whether a program can be the guest's /init.
+func CheckBinary(path string) Check {
+	c := Check{Name: "static binary", OK: true, Detail: path}
+	if err := checkStatic(path); err != nil {
+		c.OK, c.Detail, c.Fix = false, fmt.Sprintf("%s: %v", path, err), "scripts/run, or: CGO_ENABLED=0 go build -o bin/powercut ./harness/powercut"
+	}
+	return c
 }
 
 // nearest returns path or the closest folder above it that is there.
@@ -153,5 +168,10 @@ func describe(check Check, dir, spec string) Check {
 		check.Detail = err.Error()
 		return check
 	}
-	return Check{Name: check.Name, OK: true, Detail: fmt.Sprintf("%s, %d modules", k.Package, k.index.Len())}
+	size, err := cache.DiskUsage(dir)
+	if err != nil {
+		check.Detail = err.Error()
+		return check
+	}
+	return Check{Name: check.Name, OK: true, Detail: fmt.Sprintf("%s, %d modules, %d MiB", k.Package, k.index.Len(), size>>20)}
 }

@@ -17,7 +17,7 @@ const (
 // Timing is a drive's mechanics: how long a request takes until the media holds
 // it. A seek over a distance of d of the drive's n tracks takes
 //
-//	SeekMin + (SeekMax-SeekMin)·√(d/n)
+//	SeekMin + (SeekMax-SeekMin)·√((d-1)/n)
 //
 // and nothing where d is 0. After the seek the drive waits for the sector to come
 // round, and transfers at the rate at which sectors pass.
@@ -28,6 +28,7 @@ type Timing struct {
 	SeekMin         time.Duration `yaml:"seek-min" min:"0s" max:"1s" doc:"a seek to the next track"`
 	SeekMax         time.Duration `yaml:"seek-max" min:"0s" max:"1s" doc:"a seek over the whole drive"`
 	BusRate         Rate          `yaml:"bus-rate" min:"1kB/s" max:"100GB/s" doc:"between the drive's cache and the guest"`
+	Overhead        time.Duration `yaml:"overhead" min:"0s" max:"100ms" doc:"of each request, before anything moves"`
 }
 
 // Timing returns the profile's values.
@@ -41,6 +42,7 @@ func (p Profile) Timing() Timing {
 			SeekMin:         800 * time.Microsecond,
 			SeekMax:         15 * time.Millisecond,
 			BusRate:         66e6,
+			Overhead:        50 * time.Microsecond,
 		}
 	default:
 		return Timing{Profile: NoTiming}
@@ -70,6 +72,7 @@ func (t Timing) String() string {
 	note("seek-min", t.SeekMin, base.SeekMin)
 	note("seek-max", t.SeekMax, base.SeekMax)
 	note("bus-rate", t.BusRate, base.BusRate)
+	note("overhead", t.Overhead, base.Overhead)
 	if changes == "" {
 		return text
 	}

@@ -32,7 +32,7 @@ var Calls = []Call{OSync, ODsync, Fsync, Fdatasync, None}
 // Kind tells how the file begins.
 type Kind string
 
-// The kinds of workload, in the words of the 2003 thread "Why is fsync so much
+// The kinds of workload, in the words of the thread of March 2004 "Why is fsync so much
 // slower than O_SYNC?".
 const (
 	// Overwrite writes into a file that was created at its full size and

@@ -8,6 +8,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -76,16 +77,16 @@ func Run(ctx context.Context, o Options) (doc *Document, err error) {
 	if err := r.prepare(ctx); err != nil {
 		return nil, err
 	}
-	work, err := newFolder()
+	c, err := cache.Default()
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if e := work.remove(); err == nil && e != nil {
-			doc, err = nil, e
-		}
-	}()
-	r.folder = work.path
+	folder, release, err := c.Scratch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	r.folder = folder
 	if doc, err = r.measure(ctx); err != nil {
 		return nil, fmt.Errorf("measure %w", err)
 	}
@@ -160,14 +161,4 @@ func loadAverage() (load float64) {
 		_, _ = fmt.Sscan(string(b), &load)
 	}
 	return load
-}
-
-// cacheRoot is the user's cache folder. All that a harness killed at any moment
-// leaves behind is then within it.
-func cacheRoot() (string, error) {
-	c, err := cache.Default()
-	if err != nil {
-		return "", err
-	}
-	return c.Root, nil
 }

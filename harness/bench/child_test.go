@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"powercut/images/cache"
 )
 
 func TestChildEnds(t *testing.T) {
@@ -49,36 +47,5 @@ func TestChildIsKilled(t *testing.T) {
 	}
 	if err := unix.Kill(c.cmd.Process.Pid, 0); !errors.Is(err, unix.ESRCH) {
 		t.Errorf("the process is still there: %v", err)
-	}
-}
-
-// TestFolder: the folder of an owner that lives stays, that of a dead one goes.
-func TestFolder(t *testing.T) {
-	root := t.TempDir()
-	t.Setenv(cache.Variable, root)
-	stale := filepath.Join(root, folderPrefix+"1-stale")
-	if err := os.MkdirAll(filepath.Join(stale, "drive-1"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	first, err := newFolder()
-	if err != nil {
-		t.Fatal(err)
-	}
-	second, err := newFolder()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for path, want := range map[string]bool{stale: false, first.path: true, second.path: true} {
-		if _, err := os.Stat(path); (err == nil) != want {
-			t.Errorf("%s is there: %v, want %v", path, err == nil, want)
-		}
-	}
-	for _, f := range []*folder{first, second} {
-		if err := f.remove(); err != nil {
-			t.Error(err)
-		}
-	}
-	if left, _ := os.ReadDir(root); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"powercut/harness/qemu"
+	"powercut/images/cache"
 )
 
 // program is a static powercut, built once for all tests of the package.
@@ -67,6 +68,7 @@ func needQEMU(t *testing.T) {
 // only their shape is checked.
 func TestQuick(t *testing.T) {
 	needQEMU(t)
+	scratch := ownScratch(t)
 	doc, err := Run(t.Context(), Options{Binary: program, Quick: true, Progress: &watcher{}})
 	if err != nil {
 		t.Fatal(err)
@@ -99,6 +101,40 @@ func TestQuick(t *testing.T) {
 		t.Errorf("document: %+v", doc)
 	}
 	checkNothingLeft(t)
+	if left, err := os.ReadDir(scratch); err != nil || len(left) > 0 {
+		t.Errorf("left behind in %s: %v, %v", scratch, left, err)
+	}
+}
+
+// ownScratch gives this test a cache folder that has all that the user's has, but
+// for the folder of work in progress, which it returns.
+func ownScratch(t *testing.T) string {
+	t.Helper()
+	user, err := cache.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	for _, kind := range []string{"kernel", "vmlinux", "tool", "disk", "initramfs", "template"} {
+		if err := os.MkdirAll(filepath.Join(user.Root, kind), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	entries, err := os.ReadDir(user.Root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const scratch = "scratch"
+	for _, e := range entries {
+		if e.Name() == scratch {
+			continue
+		}
+		if err := os.Symlink(filepath.Join(user.Root, e.Name()), filepath.Join(root, e.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv(cache.Variable, root)
+	return filepath.Join(root, scratch)
 }
 
 func checkFigure(t *testing.T, f Figure) {
@@ -120,16 +156,9 @@ func checkFigure(t *testing.T, f Figure) {
 	}
 }
 
-// checkNothingLeft looks for work folders and children of this process.
+// checkNothingLeft looks for children of this process.
 func checkNothingLeft(t *testing.T) {
 	t.Helper()
-	root, err := cacheRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if left, _ := filepath.Glob(filepath.Join(root, fmt.Sprintf("%s%d-*", folderPrefix, os.Getpid()))); len(left) > 0 {
-		t.Errorf("folders left behind: %v", left)
-	}
 	threads, err := filepath.Glob("/proc/self/task/*/children")
 	if err != nil || len(threads) == 0 {
 		t.Skipf("this kernel does not list children: %v", err)

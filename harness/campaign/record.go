@@ -313,6 +313,7 @@ func timing(t scenarios.Timing) *disk.Timing {
 	}
 	return &disk.Timing{
 		RPM: t.RPM, SectorsPerTrack: t.SectorsPerTrack, SeekMin: t.SeekMin, SeekMax: t.SeekMax, BusRate: int64(t.BusRate),
+		Overhead: t.Overhead,
 	}
 }
 

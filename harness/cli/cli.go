@@ -82,6 +82,8 @@ func exitCode(ctx context.Context, err error, s Streams) int {
 		return exitHeld
 	case errors.Is(err, errNotHeld):
 		return exitNotHeld
+	case errors.Is(err, errNotReady):
+		return exitHarness
 	case ctx.Err() != nil:
 		fmt.Fprintln(s.Err, "powercut: interrupted")
 		return exitInterrupt

@@ -3,6 +3,7 @@ package nbd
 import (
 	"errors"
 	"io"
+	"net"
 	"sync"
 	"syscall"
 	"testing"
@@ -212,5 +213,17 @@ func TestClientThatDoesNotRead(t *testing.T) {
 		}
 		c.conn.Close()
 		<-done
+	}
+}
+
+// TestClientThatShutsItsEars can be sent no reply, yet stays connected.
+func TestClientThatShutsItsEars(t *testing.T) {
+	c := open(t, all(diskSize), newMemory(diskSize))
+	if err := c.conn.(*net.UnixConn).CloseRead(); err != nil {
+		t.Fatal(err)
+	}
+	c.send(1, wire{Command: uint16(Flush)})
+	if err := c.wait(); err != nil {
+		t.Error(err)
 	}
 }

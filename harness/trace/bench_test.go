@@ -42,7 +42,7 @@ func benchmarkRead(b *testing.B, p workload.Plan) {
 	}
 }
 
-// BenchmarkReadOverwrite is the workload of the 2003 thread, 20 rounds of it.
+// BenchmarkReadOverwrite is the workload of the thread of March 2004, 20 rounds of it.
 func BenchmarkReadOverwrite(b *testing.B) {
 	p := overwrites()
 	p.Size, p.Count, p.Bytes = 512_000, 20_000, 1

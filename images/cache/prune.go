@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -104,30 +105,9 @@ func (u used) evict() (gone bool, err error) {
 	return true, lock.drop()
 }
 
-// Usage says how many entries of one kind are in the cache, whole or not, and
-// how much of the disk they take, in bytes. Holes in files do not count.
-func (c *Cache) Usage(kind string) (entries int, bytes int64, err error) {
-	e, err := c.entry(kind, "")
-	if err != nil {
-		return 0, 0, err
-	}
-	all, err := e.siblings()
-	if err != nil {
-		return 0, 0, c.explain("measure cache", err)
-	}
-	for _, u := range all {
-		n, err := allocated(u.dir())
-		if err != nil {
-			return 0, 0, c.explain("measure cache", err)
-		}
-		bytes += n
-	}
-	return len(all), bytes, nil
-}
-
-// allocated sums what the files below dir take on the disk. What vanishes
-// meanwhile takes nothing.
-func allocated(dir string) (bytes int64, err error) {
+// DiskUsage sums what the files below a folder take on the disk, in bytes: holes
+// in files do not count. What vanishes meanwhile, or is not there, takes nothing.
+func DiskUsage(dir string) (bytes int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
 			var info fs.FileInfo
@@ -141,5 +121,8 @@ func allocated(dir string) (bytes int64, err error) {
 		}
 		return err
 	})
-	return bytes, err
+	if err != nil {
+		return 0, fmt.Errorf("measure folder: %w", err)
+	}
+	return bytes, nil
 }
