@@ -41,20 +41,17 @@ func (p Plan) validStamps() error {
 	return nil
 }
 
-// shift is how many bytes op k+d begins after op k, or before it where negative,
-// in the one of the two ways round the file in which they may overlap.
+// shift is how many bytes op 1+d begins after op 1, and op k+d after op k where
+// they overlap. It is never the other way round: op 1 begins at 0, so op 1+d
+// would not fit before the file's end.
 func (l Layout) shift(d int) int64 {
-	slots := int64(d) % l.slots * l.step % l.slots
-	if 2*slots > l.slots {
-		slots -= l.slots
-	}
-	return slots * l.grid
+	return int64(d) % l.slots * l.step % l.slots * l.grid
 }
 
 // alike tells whether two ops that are d apart can share bytes of a sector
 // without any that tells them apart.
 func (l Layout) alike(d int) bool {
-	shared := l.bytes - max(l.shift(d), -l.shift(d))
+	shared := l.bytes - l.shift(d)
 	if shared <= 0 {
 		return false
 	}
@@ -82,21 +79,15 @@ func same(d int, from, to int64) bool {
 	return true
 }
 
-// generations counts the writes from after op k up to op k+d at a byte that both
-// write, but no further than Generations: the least over the first and the last
-// such byte.
-func (l Layout) generations(d int) int {
-	shift := l.shift(d)
-	first, last := max(0, shift), min(0, shift)+l.bytes-1
-	var atFirst, atLast int
-	for i := 1; i <= d && min(atFirst, atLast) < Generations; i++ {
-		s := l.shift(i)
-		if s <= first && first < s+l.bytes {
-			atFirst++
-		}
-		if s <= last && last < s+l.bytes {
-			atLast++
+// generations counts the writes from after op k up to op k+d at the first byte
+// that both write, but no further than Generations. That byte has the fewest: an
+// op that writes it writes those after it too, up to the end of op k.
+func (l Layout) generations(d int) (n int) {
+	first := l.shift(d)
+	for i := 1; i <= d && n < Generations; i++ {
+		if l.shift(i) <= first {
+			n++
 		}
 	}
-	return min(atFirst, atLast)
+	return n
 }

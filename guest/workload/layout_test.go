@@ -59,6 +59,21 @@ func TestNearestIsTheNearest(t *testing.T) {
 	})
 }
 
+func TestShiftIsTheDistanceOfOpsThatOverlap(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := draw(t)
+		k := rapid.IntRange(1, p.Count).Draw(t, "k")
+		for d := 1; k+d <= p.Count && p.Kind == Overwrite; d++ {
+			a, b := p.Op(k), p.Op(k+d)
+			overlap := a.Offset < b.End() && b.Offset < a.End()
+			shift := p.Layout().shift(d)
+			if overlap && shift != b.Offset-a.Offset || !overlap && shift < p.Bytes {
+				t.Fatalf("%+v: op %d begins %d bytes after op %d, not %d", p, k+d, b.Offset-a.Offset, k, shift)
+			}
+		}
+	})
+}
+
 // TestStampsOfValidPlansDiffer is the rule of Generations, by exhaustion: in a
 // valid plan, each two writes of one location that are near each other differ in
 // a byte of every sector that they share.

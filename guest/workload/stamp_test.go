@@ -85,6 +85,14 @@ func TestWritersIsTheInverse(t *testing.T) {
 	})
 }
 
+func TestNobodyWritesZero(t *testing.T) {
+	for off := range int64(4096) {
+		if first, _ := Writers(7, off, 0); first >= 0 {
+			t.Fatalf("op %d is said to write a zero at %d", first, off)
+		}
+	}
+}
+
 // TestStampsLookRandom guards against bases that repeat: no file system's own
 // data should pass for an op's, and no op's for its neighbour's.
 func TestStampsLookRandom(t *testing.T) {

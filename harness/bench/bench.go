@@ -54,9 +54,9 @@ type effort struct {
 
 func (o Options) effort() effort {
 	if o.Quick {
-		return effort{boots: 1, forks: 2, bursts: 4, echoes: 50, pairs: 2, ops: 60, mixed: 48 << 20, small: 8 << 20, phases: 1}
+		return effort{boots: 1, forks: 3, bursts: 4, echoes: 50, pairs: 2, ops: 60, mixed: 48 << 20, small: 8 << 20, phases: 1}
 	}
-	return effort{boots: 3, forks: 12, bursts: 30, echoes: 500, pairs: 8, ops: 450, mixed: 1 << 30, small: 128 << 20, phases: 5}
+	return effort{boots: 3, forks: 12, bursts: 30, echoes: 500, pairs: 12, ops: 450, mixed: 1 << 30, small: 128 << 20, phases: 5}
 }
 
 // rig is what the measurements have in common.

@@ -18,7 +18,7 @@ import (
 	"powercut/harness/nbd"
 )
 
-const testSize = 8 << 20
+const testSize = 2 << 20
 
 // serve gives a client of a recording drive of testSize bytes, and a function that
 // says goodbye and returns what the drive then holds.
@@ -95,7 +95,7 @@ func TestUpload(t *testing.T) {
 	for name, places := range map[string]map[int64]int{
 		"nothing":   {},
 		"ends":      {0: 4096, testSize - 512: 512},
-		"long runs": {4096: 3<<20 + 512, 5 << 20: 1 << 20},
+		"long runs": {4096: 1<<20 + 512, 3 << 19: 1 << 18},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, leave := serve(t)
@@ -157,7 +157,7 @@ func TestNbdkit(t *testing.T) {
 	if err != nil {
 		t.Skipf("qemu-img is not installed (apt-get install qemu-utils): %v", err)
 	}
-	f, want := sparse(t, map[int64]int{0: 512, 3 << 20: 2 << 20})
+	f, want := sparse(t, map[int64]int{0: 512, 1 << 20: 1 << 19})
 	dir := t.TempDir()
 	n, err := startNbdkit(t.Context(), program, dir, f.Name())
 	if err != nil {

@@ -37,6 +37,8 @@ type Lab struct {
 	// Kernel is an image of the user's own, in place of the scenario's kernel, and
 	// Modules its modules; empty: the scenario's.
 	Kernel, Modules string
+	// Params are added to the guest kernel's command line.
+	Params []string
 	// SerialLedger sends the ledger over the control channel even where the guest
 	// can share memory.
 	SerialLedger bool
@@ -100,7 +102,7 @@ func (r *run) prepare(ctx context.Context) (err error) {
 		Kernel: k, Binary: r.lab.Binary, QEMU: r.lab.QEMU,
 		Memory: int64(r.scenario.Guest.Memory), DriveSize: int64(fs.Size),
 		Bus: qemu.Bus(r.scenario.Drive.Bus), WriteCache: r.scenario.Drive.WriteCache,
-		Modules: []string{"ext4"}, Fsck: needsCheck(fs),
+		Modules: []string{"ext4"}, Fsck: needsCheck(fs), Params: r.lab.Params,
 	}
 	r.machine, err = r.lab.prepared(ctx, spec)
 	return err

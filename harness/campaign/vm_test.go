@@ -200,6 +200,17 @@ func TestSerialLedger(t *testing.T) {
 	}
 }
 
+// TestNoDevMem: a guest kernel that denies /dev/mem, as one in lockdown does
+// (kernel_lockdown(7)), falls back to the control channel by itself.
+func TestNoDevMem(t *testing.T) {
+	l := newLab(t)
+	l.Params = []string{"lockdown=integrity"}
+	doc := runScenario(t, l, load(t, "barrier-off", "workload.calls=[fsync]"), 5)
+	if !doc.Held || doc.Machine.Ledger != report.LedgerSerial {
+		t.Errorf("ledger %s:\n%s", doc.Machine.Ledger, table(t, doc))
+	}
+}
+
 // TestNone: without a sync call nothing is acknowledged, and nothing lost.
 func TestNone(t *testing.T) {
 	doc := runScenario(t, newLab(t), load(t, "barrier-off", "workload.calls=[none]", "expect={lost: 0}", "cut={op: 60}"), 1)

@@ -22,6 +22,7 @@ type runCommand struct {
 	Seeds        string   `help:"Run once for each seed of a range, such as 1-20." placeholder:"FIRST-LAST" xor:"seed"`
 	Kernel       string   `help:"A kernel: debian:VERSION, or a bzImage or vmlinux of one's own, in place of the scenario's." placeholder:"KERNEL"`
 	Modules      string   `help:"The modules of one's own kernel: a lib/modules/RELEASE folder." placeholder:"DIR" type:"existingdir"`
+	KernelParam  []string `help:"Add a parameter to the guest kernel's command line; may be repeated." placeholder:"PARAM" sep:"none"`
 	Runs         string   `help:"Where run folders go." default:"runs" placeholder:"DIR"`
 	QEMU         string   `name:"qemu" help:"The QEMU binary." placeholder:"PATH"`
 	SerialLedger bool     `help:"Send acknowledgements over the control channel, as for guest kernels without /dev/mem."`
@@ -115,7 +116,7 @@ func (c *runCommand) all(ctx context.Context, s Streams, list []scenarios.Scenar
 	defer progress.Done()
 	lab := &campaign.Lab{
 		Runs: c.Runs, Binary: binary, QEMU: c.QEMU, Kernel: c.Kernel, Modules: c.Modules,
-		SerialLedger: c.SerialLedger, Progress: progress,
+		Params: c.KernelParam, SerialLedger: c.SerialLedger, Progress: progress,
 	}
 	var docs []*report.Document
 	for _, scenario := range list {

@@ -5,6 +5,8 @@ package doctor
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os/exec"
 	"slices"
 	"strings"
@@ -63,7 +65,9 @@ func Examine(ctx context.Context, o Options) *Document {
 	d.require(images.CheckBinary(o.Binary))
 	kernels := images.CheckKernels()
 	d.tools(images.CheckTools(ctx), slices.ContainsFunc(kernels, isDefault))
-	d.offer("its first use, which fetches it", kernels...)
+	for _, k := range kernels {
+		d.add(convertKernel(k))
+	}
 	d.require(images.CheckCache()...)
 	d.add(checkContent())
 	d.require(images.CheckFolder("runs", o.Runs, RunsRoom, "give another folder: powercut run --runs DIR")...)
@@ -83,13 +87,6 @@ func (d *Document) require(checks ...images.Check) {
 	}
 }
 
-// offer adds checks of what is needed for something only.
-func (d *Document) offer(purpose string, checks ...images.Check) {
-	for _, c := range checks {
-		d.add(convert(c, Optional, purpose))
-	}
-}
-
 // convert gives a check that failed the state bad.
 func convert(c images.Check, bad State, purpose string) Check {
 	if c.OK {
@@ -103,22 +100,36 @@ func convert(c images.Check, bad State, purpose string) Check {
 func (d *Document) tools(checks []images.Check, haveKernel bool) {
 	for _, c := range checks {
 		if haveKernel && !strings.HasPrefix(c.Name, "mkfs.") {
-			d.offer("fetching more kernels, and e2fsck for guests with ext2", c)
+			d.add(convert(c, Optional, "fetching more kernels, and e2fsck for guests with ext2"))
 		} else {
 			d.require(c)
 		}
 	}
 }
 
+// convertKernel makes nothing of a kernel that is not there yet.
+func convertKernel(c images.Check) Check {
+	if !c.OK {
+		c.Detail, c.Fix = c.Detail+": "+c.Fix, ""
+	}
+	return convert(c, Optional, "")
+}
+
 // isDefault tells whether a check found the kernel that scenarios use by default.
-func isDefault(c images.Check) bool { return c.OK && strings.HasSuffix(c.Name, " "+images.DefaultKernel) }
+func isDefault(c images.Check) bool {
+	return c.OK && strings.HasSuffix(c.Name, " "+images.DefaultKernel)
+}
 
 func checkQEMU(binary, version string, err error) Check {
 	if binary == "" {
 		binary = qemu.DefaultBinary
 	}
 	if err != nil {
-		return Check{Name: "QEMU", State: Missing, Detail: err.Error(), Fix: "apt-get install qemu-system-x86"}
+		c := Check{Name: "QEMU", State: Missing, Detail: err.Error(), Fix: "apt-get install qemu-system-x86"}
+		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+			c.Detail = binary + " not found"
+		}
+		return c
 	}
 	if path, err := exec.LookPath(binary); err == nil {
 		binary = path

@@ -35,7 +35,7 @@ func checkAccelerator(version string) Check {
 
 // checkKVM judges why KVM cannot be used at all; nil means that it can be opened.
 func checkKVM(why error) Check {
-	c := Check{Name: "/dev/kvm", State: OK, Detail: "can be opened; whether a guest comes up is for the first run to try"}
+	c := Check{Name: "/dev/kvm", State: OK, Detail: "can be opened"}
 	if why == nil {
 		return c
 	}

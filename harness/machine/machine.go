@@ -53,6 +53,7 @@ type Spec struct {
 	WriteCache bool     // whether the drive tells the guest of a write cache
 	Modules    []string // beyond those that every guest needs, such as ext4
 	Fsck       bool     // the guest needs e2fsck
+	Params     []string // for the guest kernel's command line
 }
 
 // Machine is a spec with all that is needed to start guests of it.
@@ -188,7 +189,7 @@ func (m *Machine) config(dir string) qemu.Config {
 	return m.Choice.Apply(qemu.Config{
 		Binary: m.Spec.QEMU, Memory: m.Spec.Memory, Dir: dir,
 		Kernel: m.Spec.Kernel.Vmlinux, Initramfs: m.initramfs,
-		Reserve: qemu.Reserve{Base: ledger.Base, Size: ledger.Size},
+		Reserve: qemu.Reserve{Base: ledger.Base, Size: ledger.Size}, Cmdline: m.Spec.Params,
 	})
 }
 
@@ -219,9 +220,9 @@ func (m *Machine) probe(ctx context.Context, stages Stages) (_ qemu.Choice, err 
 // templateKey names everything that a template depends on.
 func (m *Machine) templateKey() string {
 	s := m.Spec
-	return fmt.Sprintf("1 %s qemu=%s %s cpu=%s memory=%d drive=%d bus=%s write-cache=%v",
+	return fmt.Sprintf("1 %s qemu=%s %s cpu=%s memory=%d drive=%d bus=%s write-cache=%v params=%q",
 		filepath.Base(filepath.Dir(m.initramfs)), m.Version, m.Choice.Accel, m.Choice.CPUModel,
-		s.Memory, s.DriveSize, s.Bus, s.WriteCache)
+		s.Memory, s.DriveSize, s.Bus, s.WriteCache, s.Params)
 }
 
 // booted is what a template's guest told of itself.

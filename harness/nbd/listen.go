@@ -34,14 +34,14 @@ func Listen(path string) (net.Listener, error) {
 		return nil, fmt.Errorf("listen on %s: %w", path, err)
 	}
 	l.SetUnlinkOnClose(false) // it knows the name that was bound, which need not last
-	real, err := filepath.Abs(path)
+	absolute, err := filepath.Abs(path)
 	if err == nil {
 		err = os.Chmod(path, 0o600)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("listen on %s: %w", path, err), l.Close(), os.Remove(path))
 	}
-	return &listener{UnixListener: l, path: real}, nil
+	return &listener{UnixListener: l, path: absolute}, nil
 }
 
 // bind listens at path under a name that fits.

@@ -200,6 +200,48 @@ func TestStaleAmongEqualStamps(t *testing.T) {
 	})
 }
 
+// TestLanesComeRoundApart has 600 ops at one place back at op 355: its stamp is
+// also op 596's or an earlier one's in seven lanes, but nobody else's in lane 0.
+func TestLanesComeRoundApart(t *testing.T) {
+	p := workload.Plan{Kind: workload.Overwrite, Path: "f", Size: 64, Count: 600, Bytes: 64, Call: workload.Fsync, Seed: 3}
+	st := tell(p, 600, 600).rewind(355, 0, 64)
+	r := Judge(st.history, st.survivors)
+	for k, want := range map[int]workload.Extent{355: {}, 356: {Length: 57}, 400: {Length: 57}, 600: {Length: 64}} {
+		if v := r.Ops[k-1]; v.Missing != want || (v.Class == Lost) != (want.Length > 0) {
+			t.Errorf("op %d is %s, and %v is missing, want %v", k, v.Class, v.Missing, want)
+		}
+	}
+	if r.Counts.Lost != 600-355 || r.Ops[599].Found != "the content of op 355" {
+		t.Errorf("%+v, %+v", r.Counts, r.Ops[599])
+	}
+}
+
+// TestSureOfOneLane has op 389 surely there for the sake of one lane alone, whose
+// stamp at the end of the file is that of ops 389 and 600.
+func TestSureOfOneLane(t *testing.T) {
+	p := workload.Plan{Kind: workload.Overwrite, Path: "f", Size: 1000, Count: 600, Bytes: 300, Stride: 1, Call: workload.Fsync, Seed: 3}
+	if err := p.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for acked := 380; acked < 400; acked++ { // one more ack each time: none of them ambiguous
+		st := tell(p, 600, acked)
+		e := gather(st.history, st.survivors)
+		want := 0
+		for k := 1; k <= acked; k++ {
+			sure := false
+			for off := p.Op(k).Offset; off < p.Op(k).End(); off++ {
+				sure = sure || e.levels[off][0] >= k
+			}
+			if !sure {
+				want++
+			}
+		}
+		if r := Judge(st.history, st.survivors); r.Counts.Kept != acked || r.Counts.Ambiguous != want {
+			t.Errorf("%d acked: %+v, want %d ambiguous", acked, r.Counts, want)
+		}
+	}
+}
+
 // TestResultAsJSON pins the field names, which reports are read by.
 func TestResultAsJSON(t *testing.T) {
 	st := tell(overwrite(1), 1, 1).rewind(0, 512, 88)
