@@ -3,7 +3,6 @@ package campaign
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 
 	"powercut/harness/crash"
 	"powercut/harness/disk"
+	"powercut/harness/internal/program"
 	"powercut/harness/qemu"
 	"powercut/harness/report"
 	"powercut/harness/verdict"
@@ -22,22 +22,7 @@ import (
 // binary is a static powercut, built once for all tests of the package.
 var binary string
 
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "powercut-test-")
-	if err != nil {
-		panic(err)
-	}
-	binary = filepath.Join(dir, "powercut")
-	build := exec.Command("go", "build", "-trimpath", "-o", binary, "powercut/harness/powercut")
-	build.Env = append(build.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build powercut: %v\n%s", err, out)
-		os.Exit(1)
-	}
-	code := m.Run()
-	os.RemoveAll(dir)
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(program.Main(m, &binary)) }
 
 type silent struct{}
 
@@ -278,7 +263,8 @@ func TestRecoveryVerdicts(t *testing.T) {
 	r, rec := recorded(t, s)
 	state := func(base interface {
 		ReadAt([]byte, int64) (int, error)
-	}) *crash.State {
+	},
+	) *crash.State {
 		return &crash.State{Media: disk.NewMedia(int64(s.Filesystem.Size), base, rec.log)}
 	}
 	for _, c := range []struct {
