@@ -267,7 +267,7 @@ func (m *Machine) bootTemplate(ctx context.Context, dir string) (err error) {
 	defer log.Close()
 	g, told, err := m.Boot(ctx, work, disk.New(disk.Config{Base: Zeros{}, Size: m.Spec.DriveSize, Log: log}))
 	if err != nil {
-		return err
+		return m.keepConsole(err)
 	}
 	defer g.Close()
 	b, err := json.Marshal(told)
@@ -282,6 +282,23 @@ func (m *Machine) bootTemplate(ctx context.Context, dir string) (err error) {
 		return err
 	}
 	return qemu.Save(ctx, g.vm, saved)
+}
+
+// failedBootFile is the console, in the cache folder, of the last guest that did
+// not boot.
+const failedBootFile = "failed-boot.txt"
+
+// keepConsole saves the console of a guest that did not boot from being removed
+// with its folder.
+func (m *Machine) keepConsole(err error) error {
+	var e *qemu.Error
+	if errors.As(err, &e) && e.ConsolePath != "" {
+		kept := filepath.Join(m.cache.Root, failedBootFile)
+		if os.Rename(e.ConsolePath, kept) == nil {
+			e.ConsolePath = kept
+		}
+	}
+	return err
 }
 
 // Boot starts a guest from cold, with that drive, in the folder dir, and waits
