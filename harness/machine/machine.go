@@ -234,23 +234,31 @@ type booted struct {
 // openTemplate makes the template where there is none, and reads what its guest
 // said of itself.
 func (m *Machine) openTemplate(ctx context.Context) error {
-	dir, err := m.cache.Entry(ctx, templateKind, m.key, m.bootTemplate)
-	if err != nil {
-		return fmt.Errorf("make template: %w", err)
+	b, err := m.readTemplate(ctx)
+	for try := 1; try < forkTries && errors.Is(err, os.ErrNotExist); try++ {
+		b, err = m.readTemplate(ctx) // another process has pruned it meanwhile
 	}
-	if err := m.cache.Prune(ctx, templateKind, keep, m.key); err != nil {
+	if err != nil {
 		return err
-	}
-	b, err := os.ReadFile(filepath.Join(dir, bootedFile))
-	if err != nil {
-		return fmt.Errorf("read template: %w", err)
 	}
 	var told booted
 	if err := json.Unmarshal(b, &told); err != nil {
 		return fmt.Errorf("read template: %w", err)
 	}
 	m.Greeting, m.Drive = told.Greeting, told.Drive
-	return nil
+	return m.cache.Prune(ctx, templateKind, keep, m.key)
+}
+
+func (m *Machine) readTemplate(ctx context.Context) ([]byte, error) {
+	dir, err := m.cache.Entry(ctx, templateKind, m.key, m.bootTemplate)
+	if err != nil {
+		return nil, fmt.Errorf("make template: %w", err)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, bootedFile))
+	if err != nil {
+		return nil, fmt.Errorf("read template: %w", err)
+	}
+	return b, nil
 }
 
 // bootTemplate boots a guest and saves it in dir.
