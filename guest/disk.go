@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -106,8 +107,13 @@ func (a *agent) readBack(r wire.Recovery, out *wire.Survivor) (stage string, err
 		return "mount", err
 	}
 	out.MountTime = int64(time.Since(begun))
+	var fs unix.Statfs_t
+	if err := unix.Statfs(mountPoint, &fs); err != nil {
+		return "read", fmt.Errorf("statfs: %w", err)
+	}
+	out.BlockSize = fs.Bsize
 	begun = time.Now()
-	err = a.sendFile(filepath.Join(mountPoint, r.Path), out)
+	err = a.sendFile(filepath.Join(mountPoint, r.Path), r.Limit, out)
 	out.ReadTime = int64(time.Since(begun))
 	if err != nil {
 		return "read", err
@@ -118,7 +124,7 @@ func (a *agent) readBack(r wire.Recovery, out *wire.Survivor) (stage string, err
 	return "", nil
 }
 
-func (a *agent) sendFile(path string, out *wire.Survivor) error {
+func (a *agent) sendFile(path string, limit int64, out *wire.Survivor) error {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -133,9 +139,9 @@ func (a *agent) sendFile(path string, out *wire.Survivor) error {
 		return err
 	}
 	out.Size = info.Size()
-	n, err := sendContent(a.port, f)
-	if err == nil && n != out.Size {
-		err = fmt.Errorf("read %s: %d bytes, its size is %d", filepath.Base(path), n, out.Size)
+	n, err := sendContent(a.port, io.LimitReader(f, limit))
+	if err == nil && n != min(out.Size, limit) {
+		err = fmt.Errorf("read %s: it ends after %d bytes, its size is %d", filepath.Base(path), n, out.Size)
 	}
 	return err
 }

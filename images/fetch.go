@@ -86,6 +86,12 @@ func kernelKey(spec string) string {
 	return fmt.Sprintf("%s %s layout=%d", spec, debian.Architecture, kernelLayout)
 }
 
+// CheckSpec says what is wrong with the name of a kernel that Fetch would take.
+func CheckSpec(spec string) error {
+	_, err := parseSpec(spec)
+	return err
+}
+
 func parseSpec(spec string) (debianKernel, error) {
 	for _, k := range debianKernels() {
 		if spec == debianPrefix+k.version {

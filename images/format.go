@@ -48,6 +48,14 @@ type Format struct {
 // Formats lists the types that MakeFS takes.
 func Formats() []string { return []string{"ext2", "ext3", "ext4"} }
 
+// Check says what is wrong with f, without making anything.
+func (f Format) Check() error {
+	if _, err := f.arguments(); err != nil {
+		return fmt.Errorf("make %s disk: %w", f.Type, err)
+	}
+	return nil
+}
+
 // MakeFS returns a disk image with a new, empty file system: a sparse,
 // read-only file in the cache, made by the host's mkfs. Nobody may ever open it
 // for writing; drives put their changes elsewhere. It is the same for equal

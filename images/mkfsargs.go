@@ -9,7 +9,7 @@ import (
 // Options of mke2fs(8) with and without a value. Others, and words that are no
 // option, are refused: mkfs would take such a word for the disk.
 const (
-	mkfsValued = "bCdeEgGiIJLmMNoOrTU"
+	mkfsValued = "bCeEgGiIJLmMNoOrTU"
 	mkfsPlain  = "DFjqSv"
 )
 

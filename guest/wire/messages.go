@@ -81,16 +81,20 @@ type Outcome struct {
 type Recovery struct {
 	Mount Mount  `json:"mount"`
 	Path  string `json:"path"` // of the file, below the mount point
+	// Limit bounds what is sent of the content, in bytes: the size may be wrong,
+	// and huge.
+	Limit int64 `json:"limit"`
 }
 
 // Survivor ends a recovery. Stage is empty where all went well, and else names
 // what failed: fsck, mount, read or unmount.
 type Survivor struct {
-	Exists bool   `json:"exists"`
-	Size   int64  `json:"size"`
-	Stage  string `json:"stage,omitempty"`
-	Error  string `json:"error,omitempty"`
-	Fsck   string `json:"fsck,omitempty"` // e2fsck's output, at most its last 4 KiB
+	Exists    bool   `json:"exists"`
+	Size      int64  `json:"size"`
+	BlockSize int64  `json:"block_size"` // of the file system, in bytes (statfs(2))
+	Stage     string `json:"stage,omitempty"`
+	Error     string `json:"error,omitempty"`
+	Fsck      string `json:"fsck,omitempty"` // e2fsck's output, at most its last 4 KiB
 	// Nanoseconds of guest time for each stage.
 	FsckTime  int64 `json:"fsck_ns,omitempty"`
 	MountTime int64 `json:"mount_ns"`

@@ -113,7 +113,9 @@ func (l Layout) run(off int64, k int, limit int64) (op int, end int64) {
 	}
 	turn := slot * l.inverse % l.slots // of the ops, counted from 0
 	for ; slot < l.slots && slot*l.grid < end; slot++ {
-		if first := int(turn) + 1; first <= k && k-(k-first)%int(l.slots) > op {
+		// The slot's first op is enough: ops that overlap do not come round, for
+		// the one at the last slot would not fit.
+		if first := int(turn) + 1; op < first && first <= k {
 			return op, slot * l.grid
 		}
 		if turn += l.inverse; turn >= l.slots {

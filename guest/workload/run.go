@@ -53,11 +53,14 @@ type runner struct {
 // now is CLOCK_MONOTONIC, in nanoseconds since the epoch.
 func (r *runner) now() int64 { return int64(time.Since(r.epoch)) }
 
-// create is op 0: the file, its first content, and the fsync of it and of its
-// parent directory.
+// create is op 0: the file, its first content, and the fsync of it and of the
+// directories that lead to it.
 func (r *runner) create() error {
 	rec := ledger.Record{Start: r.now()}
 	r.journal.Start(0)
+	if err := os.MkdirAll(filepath.Dir(r.path), 0o755); err != nil {
+		return fmt.Errorf("create workload file: %w", err)
+	}
 	f, err := os.OpenFile(r.path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
 	if err != nil {
 		return fmt.Errorf("create workload file: %w", err)
@@ -69,7 +72,7 @@ func (r *runner) create() error {
 		}
 	}
 	rec.Sync = r.now()
-	err = errors.Join(f.Sync(), syncDir(r.dir))
+	err = errors.Join(f.Sync(), r.syncParents())
 	rec.End = r.now()
 	if err != nil {
 		return fmt.Errorf("sync workload file: %w", err)
@@ -90,6 +93,15 @@ func (r *runner) fillFile(f *os.File) error {
 		}
 	}
 	return nil
+}
+
+// syncParents syncs each folder from the file's up to the mount point.
+func (r *runner) syncParents() error {
+	for dir := filepath.Dir(r.path); ; dir = filepath.Dir(dir) {
+		if err := syncDir(dir); err != nil || dir == filepath.Clean(r.dir) {
+			return err
+		}
+	}
 }
 
 func syncDir(path string) error {

@@ -10,6 +10,7 @@ package campaign
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"powercut/guest/workload"
@@ -94,7 +95,7 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	}
 	fs := r.scenario.Filesystem
 	r.lab.Progress.Stage("formatting the disk", 0)
-	r.base, err = images.MakeFS(ctx, images.Format{Type: string(fs.Type), Size: int64(fs.Size), Options: fs.Mkfs})
+	r.base, err = images.MakeFS(ctx, Format(r.scenario))
 	if err != nil {
 		return err
 	}
@@ -108,6 +109,12 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	return err
 }
 
+// Format is how the scenario's disk is formatted.
+func Format(s scenarios.Scenario) images.Format {
+	fs := s.Filesystem
+	return images.Format{Type: string(fs.Type), Size: int64(fs.Size), Options: fs.Mkfs}
+}
+
 func (r *run) kernelName() string {
 	if r.lab.Kernel != "" {
 		return r.lab.Kernel
@@ -118,6 +125,9 @@ func (r *run) kernelName() string {
 func (r *run) kernel(ctx context.Context) (images.Kernel, error) {
 	if r.lab.Kernel != "" {
 		return images.Local(ctx, r.lab.Kernel, r.lab.Modules)
+	}
+	if strings.Contains(r.scenario.Kernel, "/") {
+		return images.Local(ctx, r.scenario.Kernel, r.lab.Modules)
 	}
 	return images.Fetch(ctx, r.scenario.Kernel)
 }

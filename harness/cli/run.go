@@ -12,6 +12,7 @@ import (
 
 	"powercut/harness/campaign"
 	"powercut/harness/report"
+	"powercut/images"
 	"powercut/scenarios"
 )
 
@@ -75,7 +76,28 @@ func (c *runCommand) scenarios() ([]scenarios.Scenario, error) {
 	if err != nil {
 		return nil, &usageError{err}
 	}
+	for _, s := range list {
+		if err := c.check(s); err != nil {
+			return nil, &usageError{fmt.Errorf("scenario %s: %w", s.Name, err)}
+		}
+	}
 	return list, nil
+}
+
+// check says what is wrong with a scenario that only those know who carry it out.
+func (c *runCommand) check(s scenarios.Scenario) error {
+	if err := campaign.Format(s).Check(); err != nil {
+		return err
+	}
+	image := c.Kernel
+	if image == "" && strings.Contains(s.Kernel, "/") {
+		image = s.Kernel
+	}
+	if image == "" {
+		return images.CheckSpec(s.Kernel)
+	}
+	_, err := os.Stat(image)
+	return err
 }
 
 // maxSeeds bounds the runs of one command.

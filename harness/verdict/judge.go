@@ -70,13 +70,14 @@ func (c *Counts) add(v OpVerdict, ambiguous bool) {
 // judge holds the two sides of one case: the promises, by op, and the readings
 // of the survivors, by segment.
 type judge struct {
-	plan    workload.Plan
-	started int    // ops 1..started may have touched the file
-	acked   []bool // by op, from 0
-	failed  []bool // by op, from 0
-	exists  bool
-	stat    int64  // the file's size, as stat(2) says
-	data    []byte // what could be read of it
+	plan     workload.Plan
+	started  int    // ops 1..started may have touched the file
+	acked    []bool // by op, from 0
+	failed   []bool // by op, from 0
+	exists   bool
+	stat     int64  // the file's size, as stat(2) says
+	data     []byte // what could be read of it
+	rounding int64  // see Survivors
 	*readings
 }
 
@@ -84,6 +85,7 @@ type judge struct {
 func newJudge(h History, s Survivors) *judge {
 	j := &judge{plan: h.Plan, exists: s.Exists}
 	if s.Exists {
+		j.rounding = s.Rounding
 		j.stat, j.data = s.Size, s.Data[:min(int64(len(s.Data)), max(0, s.Size))]
 	}
 	j.started = begun(h)

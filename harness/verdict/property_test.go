@@ -192,8 +192,12 @@ type evidence struct{ writers, levels [][]int }
 
 func gather(h History, s Survivors) evidence {
 	e := evidence{writers: writersOf(h)}
+	var before []int
 	for off := range e.writers {
-		e.levels = append(e.levels, levelsOf(h, s, e.writers, int64(off)))
+		if levels := levelsOf(h, s, e.writers, int64(off)); !slices.Equal(levels, before) {
+			before = levels // neighbours share their list, for the sake of memory
+		}
+		e.levels = append(e.levels, before)
 	}
 	return e
 }

@@ -33,6 +33,12 @@ type Survivors struct {
 	Exists bool
 	Size   int64  // as stat(2) says
 	Data   []byte // the file's content from offset 0; Size bytes, or as many as the plan can have written where Size is more
+	// Rounding is the block size of a file system whose checker made the file's
+	// size good before it was mounted, in bytes: e2fsck, which finds a block behind
+	// the end of a file that was cut off while it grew, moves the end to that of
+	// the block, and the bytes in between read as zeros. 0 where nothing was
+	// checked.
+	Rounding int64
 }
 
 // OpVerdict is the verdict on one op.

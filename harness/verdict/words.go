@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"powercut/guest/workload"
@@ -24,7 +25,7 @@ func (j *judge) size() string {
 		}
 	}
 	switch {
-	case j.stat > most:
+	case j.stat > most && !j.rounded(most):
 		return fmt.Sprintf("%d bytes, but no op that had begun makes it larger than %d", j.stat, most)
 	case j.stat < least:
 		return fmt.Sprintf("%d bytes, but %d were acknowledged", j.stat, least)
@@ -32,6 +33,18 @@ func (j *judge) size() string {
 		return fmt.Sprintf("%d bytes, but only %d of them could be read", j.stat, len(j.data))
 	}
 	return ""
+}
+
+// rounded tells whether the file ends where a checker would have moved its end
+// from most, or from a smaller size, and holds zeros behind most.
+func (j *judge) rounded(most int64) bool {
+	if j.rounding <= 0 || j.plan.Kind != workload.Append {
+		return false
+	}
+	if j.stat != (most+j.rounding-1)/j.rounding*j.rounding || int64(len(j.data)) < j.stat {
+		return false
+	}
+	return !slices.ContainsFunc(j.data[most:], func(b byte) bool { return b != 0 })
 }
 
 // describe puts a level into words.

@@ -68,12 +68,20 @@ func (e *Error) Is(target error) bool {
 	return target == syscall.ENOSPC && strings.Contains(e.Tail, "No space left on device")
 }
 
-// Run runs c and discards its standard output.
+// Run runs c. Of its standard output only the last lines are kept, for an error
+// of a program that says nothing on its standard error: mkfs tells some of its
+// reasons there.
 func (c Command) Run(ctx context.Context) error {
-	return c.run(ctx, func(r io.Reader) error {
-		_, err := io.Copy(io.Discard, r)
+	var said tailBuffer
+	err := c.run(ctx, func(r io.Reader) error {
+		_, err := io.Copy(&said, r)
 		return err
 	})
+	var failed *Error
+	if errors.As(err, &failed) && failed.Tail == "" {
+		failed.Tail = said.String()
+	}
+	return err
 }
 
 // Output runs c and returns its standard output, at most 16 MiB of it.
