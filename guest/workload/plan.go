@@ -99,6 +99,14 @@ func (p Plan) SizeAfter(k int) int64 {
 	return p.Op(k).End() // offsets of Append only ascend
 }
 
+// readBeyond is more than the largest block that a checker may have added to a
+// file that was growing, in bytes.
+const readBeyond = 128 << 10
+
+// ReadLimit is how much of the file has to be read to judge it, in bytes: its size
+// after a crash may be wrong, and huge.
+func (p Plan) ReadLimit() int64 { return max(p.Size, p.SizeAfter(p.Count)) + readBeyond }
+
 // Validate says what is impossible in the plan. The error begins with the JSON
 // name of the field that has to change.
 //

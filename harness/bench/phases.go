@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -201,7 +200,10 @@ func (r *rig) timeRecovery(ctx context.Context, state *crash.State, p workload.P
 	defer func() { err = errors.Join(err, g.Close()) }()
 	t.add(phaseRefork, time.Since(begun))
 	begun = time.Now()
-	told, content, err := r.readBack(ctx, g, p)
+	told, content, err := g.Recover(ctx, r.mount(), p)
+	if err == nil && told.Stage != "" {
+		err = fmt.Errorf("%s: %s", told.Stage, told.Error)
+	}
 	if err != nil {
 		return s, g.Failure("recover", err)
 	}
@@ -209,21 +211,6 @@ func (r *rig) timeRecovery(ctx context.Context, state *crash.State, p workload.P
 	t.add(phaseRecovery, mounted)
 	t.add(phaseRead, max(0, time.Since(begun)-mounted))
 	return verdict.Survivors{Exists: told.Exists, Size: told.Size, Data: content}, nil
-}
-
-func (r *rig) readBack(ctx context.Context, g *machine.Guest, p workload.Plan) (told wire.Survivor, content []byte, err error) {
-	var b bytes.Buffer
-	err = g.Ask(ctx, wire.Recover, wire.Recovery{Mount: r.mount(), Path: p.Path}, func(f wire.Frame) (bool, error) {
-		if f.Type == wire.Content {
-			b.Write(f.Payload)
-			return false, nil
-		}
-		return true, f.Decode(&told)
-	})
-	if err == nil && told.Stage != "" {
-		err = fmt.Errorf("%s: %s", told.Stage, told.Error)
-	}
-	return told, b.Bytes(), err
 }
 
 // judge does what a run does at its end. A run that breaks a promise is none to

@@ -1,7 +1,6 @@
 package campaign
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -68,24 +67,9 @@ func (r *run) recover(ctx context.Context, rec *recording, state *crash.State) (
 
 // readBack asks for the recovery and collects the file's content.
 func (r *run) readBack(ctx context.Context, g *machine.Guest, rec *recording) (*recovery, error) {
-	var content bytes.Buffer
-	var told wire.Survivor
-	ask := wire.Recovery{
-		Mount: r.mount(), Path: rec.plan.Path,
-		Limit: max(rec.plan.Size, rec.plan.SizeAfter(rec.plan.Count)) + readBeyond,
-	}
-	err := g.Ask(ctx, wire.Recover, ask, func(f wire.Frame) (bool, error) {
-		switch f.Type {
-		case wire.Content:
-			content.Write(f.Payload)
-			return false, nil
-		case wire.Recovered:
-			return true, f.Decode(&told)
-		}
-		return false, fmt.Errorf("recover: unexpected message of type %d", f.Type)
-	})
-	back := &recovery{survivors: verdict.Survivors{Exists: told.Exists, Size: told.Size, Data: content.Bytes()}}
-	if ask.Mount.Check {
+	told, content, err := g.Recover(ctx, r.mount(), rec.plan)
+	back := &recovery{survivors: verdict.Survivors{Exists: told.Exists, Size: told.Size, Data: content}}
+	if r.mount().Check {
 		back.survivors.Rounding = told.BlockSize
 	}
 	if err == nil {
@@ -93,10 +77,6 @@ func (r *run) readBack(ctx context.Context, g *machine.Guest, rec *recording) (*
 	}
 	return back, err
 }
-
-// readBeyond is how much is read behind the place where a file can end, in bytes:
-// more than the largest block that a checker may have added.
-const readBeyond = 128 << 10
 
 // stages are the verdicts on a recovery that failed, by the guest's name of the
 // stage at which it did.

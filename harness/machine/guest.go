@@ -2,6 +2,7 @@ package machine
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	"powercut/guest/ledger"
 	"powercut/guest/wire"
+	"powercut/guest/workload"
 	"powercut/harness/disk"
 	"powercut/harness/nbd"
 	"powercut/harness/qemu"
@@ -143,6 +145,27 @@ func (g *Guest) ask(ctx context.Context, t wire.Type, request, answer any) error
 		}
 		return true, f.Decode(answer)
 	})
+}
+
+// Recover asks the guest to check and mount the drive and to send the plan's file
+// back. What goes wrong in the guest is in told; content is then what came before.
+func (g *Guest) Recover(ctx context.Context, m wire.Mount, p workload.Plan) (told wire.Survivor, content []byte, err error) {
+	var b bytes.Buffer
+	ask := wire.Recovery{Mount: m, Path: p.Path, Limit: p.ReadLimit()}
+	err = g.Ask(ctx, wire.Recover, ask, func(f wire.Frame) (bool, error) {
+		switch f.Type {
+		case wire.Content:
+			b.Write(f.Payload)
+			return false, nil
+		case wire.Recovered:
+			return true, f.Decode(&told)
+		}
+		return false, fmt.Errorf("recover: unexpected message of type %d", f.Type)
+	})
+	if want := min(told.Size, ask.Limit); err == nil && told.Stage == "" && int64(b.Len()) != want {
+		err = fmt.Errorf("recover: %d bytes of the file arrived, want %d", b.Len(), want)
+	}
+	return told, b.Bytes(), err
 }
 
 // Echo measures a round trip over the control channel.
