@@ -42,7 +42,10 @@ type Lab struct {
 	// SerialLedger sends the ledger over the control channel even where the guest
 	// can share memory.
 	SerialLedger bool
-	Progress     Progress
+	// QEMULog lets QEMU log the writes too, by a driver of its own, into QEMULogFile
+	// in the call's folder.
+	QEMULog  bool
+	Progress Progress
 
 	machines map[string]*machine.Machine
 }
@@ -94,7 +97,7 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	}
 	fs := r.scenario.Filesystem
 	r.lab.Progress.Stage("formatting the disk", 0)
-	r.base, err = images.MakeFS(ctx, images.Format{Type: string(fs.Type), Size: int64(fs.Size), Options: fs.Mkfs})
+	r.base, err = images.MakeFS(ctx, format(r.scenario))
 	if err != nil {
 		return err
 	}
