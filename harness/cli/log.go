@@ -207,7 +207,7 @@ type logCompare struct {
 // Help says what is compared, and what the exit code means.
 func (*logCompare) Help() string {
 	return "Between any two flushes each sector must have been given the same contents in the same order. " +
-		"The other log may end early, at a flush: QEMU counts nothing after the last one. Exits with 0 where the two agree, and with 1 where they do not."
+		"The drive may have seen more flushes than the other log has, not fewer. The other log may end early, at a flush: QEMU counts nothing after the last one. Exits with 0 where the two agree, and with 1 where they do not."
 }
 
 // Run compares.
@@ -225,6 +225,9 @@ func (c *logCompare) Run(s Streams) error {
 		fmt.Fprintf(s.Out, "the logs differ: %s\n", got.Difference)
 		return errNotHeld
 	}
-	_, err = fmt.Fprintf(s.Out, "the same writes: %d bytes, in %d intervals between flushes; the recording has %d more\n", got.Bytes, got.Intervals, got.Beyond)
+	_, err = fmt.Fprintf(s.Out, "the same writes: %d bytes, in %d intervals between flushes\n", got.Bytes, got.Intervals)
+	if err == nil && got.Extra+got.Beyond > 0 {
+		_, err = fmt.Fprintf(s.Out, "  the recording has %d more flushes among them, and %d more intervals after them\n", got.Extra, got.Beyond)
+	}
 	return err
 }

@@ -334,8 +334,15 @@ func TestMarks(t *testing.T) {
 		{Op: 0, Synced: true}, {Op: 1, Synced: true}, {Op: 2, Errno: 5}, {Op: 3}, {Op: 4, Synced: true},
 	}
 	want := []Position{
-		{"ack op 0", 1}, {"begin op 1", 2}, {"ack op 1", 2}, {"begin op 2", 2}, {"fail op 2 errno 5", 3}, {"begin op 3", 3},
-		{"begin op 4", 3}, {"end op 3", 4}, {"ack op 4", 5},
+		{"ack op 0", 1},
+		{"begin op 1", 2},
+		{"ack op 1", 2},
+		{"begin op 2", 2},
+		{"fail op 2 errno 5", 3},
+		{"begin op 3", 3},
+		{"begin op 4", 3},
+		{"end op 3", 4},
+		{"ack op 4", 5},
 	}
 	if d := cmp.Diff(want, Marks(events, records)); d != "" {
 		t.Errorf("marks (-want +got):\n%s", d)

@@ -15,11 +15,14 @@ import (
 
 // Comparison is how a log of another tool agrees with the recording.
 type Comparison struct {
-	Intervals int   // between flushes, that both logs have; those without writes left out
+	Intervals int   // between the other log's flushes; those without writes left out
 	Bytes     int64 // written in them
 	// Difference names the first place at which the two logs do not say the same;
 	// empty: there is none.
 	Difference string
+	// Extra is the number of flushes in them that only the drive has seen. Where QEMU
+	// makes a flush of a write's FUA, blklogwrites misses the first one.
+	Extra int
 	// Beyond is the number of intervals that the recording has after the end of the
 	// other log. QEMU counts nothing after the last flush.
 	Beyond int
@@ -28,8 +31,9 @@ type Comparison struct {
 // Compare holds what the recording wrote against a log of the same drive, kept by
 // dm-log-writes or blklogwrites: between any two flushes each sector must have been
 // given the same contents, in the same order. Order among sectors, and how writes
-// were cut into requests, do not count, nor do flushes with nothing to flush.
-// The other log may end early, at a flush.
+// were cut into requests, do not count, nor do flushes with nothing to flush. The
+// drive may have seen more flushes than the other log has, but each that the other
+// log has. The other log may end early, at a flush.
 func (r *Recording) Compare(file string) (*Comparison, error) {
 	if r.Damage != nil {
 		return nil, r.Damage
@@ -42,16 +46,24 @@ func (r *Recording) Compare(file string) (*Comparison, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compare with %s: %w", file, err)
 	}
-	c := &Comparison{Intervals: min(len(ours), len(theirs)), Beyond: max(len(ours)-len(theirs), 0)}
-	for i := range c.Intervals {
-		if c.Difference = ours[i].differs(theirs[i]); c.Difference != "" {
+	c := &Comparison{}
+	for _, b := range theirs {
+		if len(ours) == 0 {
+			c.Difference = fmt.Sprintf("the other log has a flush after the writes from entry %d on, and the drive was sent none", b.first)
 			return c, nil
 		}
-		c.Bytes += ours[i].bytes
+		a := ours[0]
+		for ours = ours[1:]; a.bytes < b.bytes && len(ours) > 0; ours = ours[1:] {
+			a.join(ours[0])
+			c.Extra++
+		}
+		if c.Difference = a.differs(b); c.Difference != "" {
+			return c, nil
+		}
+		c.Intervals++
+		c.Bytes += b.bytes
 	}
-	if len(theirs) > len(ours) {
-		c.Difference = fmt.Sprintf("the recording ends before entry %d of the other log", theirs[len(ours)].first)
-	}
+	c.Beyond = len(ours)
 	return c, nil
 }
 
@@ -168,6 +180,14 @@ func (s *sorter) entry(log *logwrites.Reader, e logwrites.Entry) error {
 		return nil
 	}
 	return s.write(uint64(e.Number), e.Offset, e.Length, data, e.DataAt)
+}
+
+// join adds what was written in the next interval.
+func (a *interval) join(next interval) {
+	a.bytes += next.bytes
+	for n, sums := range next.sectors {
+		a.sectors[n] = append(a.sectors[n], sums...)
+	}
 }
 
 // differs names the first sector that the two intervals do not agree on.
