@@ -136,6 +136,7 @@ type Log struct {
 	// Truncated tells that the file ends inside an event, as it does where the
 	// harness died while it wrote.
 	Truncated bool
+	end       int64 // where the last event ends, in bytes
 	data      io.ReaderAt
 	close     io.Closer
 }
@@ -178,7 +179,8 @@ func Open(path string) (*Log, error) {
 	return nil, fmt.Errorf("open block log %s: %w", path, err)
 }
 
-// Load reads a log of that many bytes.
+// Load reads a log of that many bytes. Where an event is damaged it returns the log
+// up to there, and a *Damage.
 func Load(r io.ReaderAt, bytes int64) (*Log, error) {
 	h := make([]byte, headerSize)
 	if _, err := r.ReadAt(h, 0); err != nil {
@@ -191,7 +193,7 @@ func Load(r io.ReaderAt, bytes int64) (*Log, error) {
 	if v := le.Uint32(h[8:]); v != version {
 		return nil, fmt.Errorf("read header: version %d, this powercut reads %d: %w", v, version, ErrDamaged)
 	}
-	l := &Log{Size: int64(le.Uint64(h[16:])), data: r}
+	l := &Log{Size: int64(le.Uint64(h[16:])), data: r, end: headerSize}
 	if l.Size < 0 {
 		return nil, fmt.Errorf("read header: drive of %d bytes: %w", l.Size, ErrDamaged)
 	}
@@ -207,10 +209,10 @@ func (l *Log) readEvents(bytes int64) error {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("read event %d: %w: %w", len(l.Events), err, ErrDamaged)
+			return &Damage{Event: len(l.Events), Byte: at, What: err}
 		}
 		l.Events = append(l.Events, e)
-		at = next
+		at, l.end = next, next
 	}
 	return nil
 }

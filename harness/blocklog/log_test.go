@@ -159,6 +159,65 @@ func TestDamage(t *testing.T) {
 	}
 }
 
+// TestSalvage: of a damaged log what comes before the damage is read, and the place
+// told, wherever a byte is changed or the file ends.
+func TestSalvage(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	want := written(t, path, []step{{op: Write, length: 512}, {op: Flush}, {op: Read, length: 4096}})
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begins := []int64{headerSize} // of events, and the end
+	for _, e := range want {
+		next := begins[len(begins)-1] + eventSize
+		if e.Kind == Arrive && e.Op == Write {
+			next += e.Length
+		}
+		begins = append(begins, next)
+	}
+	salvage := func(b []byte) (*Log, *Damage) {
+		if err := os.WriteFile(path, b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		l, d, err := Salvage(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Close()
+		return l, d
+	}
+	if l, d := salvage(whole); d != nil || len(l.Events) != len(want) {
+		t.Fatalf("a whole log: %d events, %v", len(l.Events), d)
+	}
+	for n := headerSize; n < len(whole); n++ {
+		spoiled := bytes.Clone(whole)
+		spoiled[n] ^= 0x40
+		for name, b := range map[string][]byte{"changed": spoiled, "short": whole[:n]} {
+			event := 0
+			for int64(n) >= begins[event+1] {
+				event++
+			}
+			l, d := salvage(b)
+			if name == "short" && int64(n) == begins[event] {
+				if d != nil || len(l.Events) != event {
+					t.Fatalf("ends before event %d: %d events, %v", event, len(l.Events), d)
+				}
+				continue
+			}
+			if d == nil || d.Event != event || d.Byte != begins[event] || len(l.Events) != event || !errors.Is(d, ErrDamaged) {
+				t.Fatalf("byte %d %s: %d events, %v; want damage at event %d, byte %d", n, name, len(l.Events), d, event, begins[event])
+			}
+		}
+	}
+	if err := os.WriteFile(path, whole[:30], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Salvage(path); !errors.Is(err, ErrDamaged) {
+		t.Errorf("half a header: %v", err)
+	}
+}
+
 func FuzzLoad(f *testing.F) {
 	path := filepath.Join(f.TempDir(), "log")
 	written(f, path, []step{{op: Write, length: 512}, {op: Flush}, {op: Trim, offset: 512, length: 512}})

@@ -43,7 +43,10 @@ type Lab struct {
 	// SerialLedger sends the ledger over the control channel even where the guest
 	// can share memory.
 	SerialLedger bool
-	Progress     Progress
+	// QEMULog lets QEMU log the writes too, by a driver of its own, into QEMULogFile
+	// in the call's folder.
+	QEMULog  bool
+	Progress Progress
 
 	machines map[string]*machine.Machine
 }

@@ -27,6 +27,10 @@ const (
 	survivorsFile  = "survivors" // the recovered file
 	verdictFile    = "verdict.json"
 	recoveryFolder = "recovery"
+
+	// QEMULogFile is in the format of dm-log-writes, and there where the Lab asked
+	// for it.
+	QEMULogFile = "qemu.log"
 )
 
 // begin makes the run folder and returns the document, without any result.

@@ -19,13 +19,12 @@ import (
 // judge holds what survived against what was promised, and adds what the log says
 // of cost and cause.
 func (r *run) judge(rec *recording, state *crash.State, back *recovery) (*report.Call, error) {
-	tr, err := trace.Read(trace.Input{
+	tr, err := readTrace(r.scenario, trace.Input{
 		Events: rec.log.Events[:rec.cut.Position], Payload: rec.log, Plan: rec.plan, Records: rec.history.Records,
-		Base: rec.base, CacheAdvertised: !slices.Contains(r.scenario.Drive.Faults, scenarios.CacheUnadvertised),
-		WriteThrough: writesThrough(r.scenario.Drive), Lag: r.lag(),
+		Base: rec.base, Lag: r.lag(),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read the block log: %w", err)
+		return nil, err
 	}
 	c := &report.Call{
 		Call: string(rec.plan.Call), Folder: filepath.Base(rec.folder),
@@ -51,6 +50,17 @@ func (r *run) judge(rec *recording, state *crash.State, back *recovery) (*report
 	}
 	c.Cut.Acked = uint64(c.Counts.Acked)
 	return c, writeJSON(filepath.Join(rec.folder, verdictFile), result)
+}
+
+// readTrace reads a block log with what the scenario says of its drive.
+func readTrace(s scenarios.Scenario, in trace.Input) (*trace.Trace, error) {
+	in.CacheAdvertised = !slices.Contains(s.Drive.Faults, scenarios.CacheUnadvertised)
+	in.WriteThrough = writesThrough(s.Drive)
+	tr, err := trace.Read(in)
+	if err != nil {
+		return nil, fmt.Errorf("read the block log: %w", err)
+	}
+	return tr, nil
 }
 
 // writesThrough tells whether the drive holds nothing back.

@@ -87,7 +87,7 @@ func (r *run) recordInto(ctx context.Context, rec *recording) error {
 		WriteCache: r.scenario.Drive.WriteCache, Timing: timing(r.scenario.Drive.Timing),
 		Faults: faults(r.scenario.Drive.Faults), Counts: w.counts, Cut: w.event,
 	})
-	g, err := r.machine.Fork(ctx, rec.folder, d)
+	g, err := r.machine.ForkLogged(ctx, rec.folder, d, r.qemuLog())
 	if err != nil {
 		d.Close()
 		return err
@@ -105,6 +105,14 @@ func (r *run) recordInto(ctx context.Context, rec *recording) error {
 	started, _ := w.counts()
 	rec.cut = cutPoint{Reason: reason, Position: position, Started: started, Records: len(w.records)}
 	return writeJSON(filepath.Join(rec.folder, cutFile), rec.cut)
+}
+
+// qemuLog is the file of QEMU's own log, or empty.
+func (r *run) qemuLog() string {
+	if r.lab.QEMULog {
+		return QEMULogFile
+	}
+	return ""
 }
 
 // watch follows a workload by its ledger.

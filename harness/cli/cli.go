@@ -34,6 +34,7 @@ type commands struct {
 	Scenarios scenariosCommand `cmd:"" help:"List the scenarios."`
 	Doctor    doctorCommand    `cmd:"" help:"Say what this machine lacks, and the command that brings it."`
 	Bench     benchCommand     `cmd:"" help:"Measure powercut itself, as ratios within one run."`
+	Log       logCommand       `cmd:"" help:"Block logs: show, export, import, and the images that a cut leaves."`
 }
 
 const about = `powercut boots a guest on a drive that it emulates, runs a sync workload in it, cuts the power,

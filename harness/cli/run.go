@@ -27,6 +27,7 @@ type runCommand struct {
 	Runs         string   `help:"Where run folders go." default:"runs" placeholder:"DIR"`
 	QEMU         string   `name:"qemu" help:"The QEMU binary." placeholder:"PATH"`
 	SerialLedger bool     `help:"Send acknowledgements over the control channel, as for guest kernels without /dev/mem."`
+	QEMULog      bool     `name:"qemu-log" help:"Let QEMU log the writes too, into CALL/qemu.log in the run folder, for 'powercut log compare'. The drive is sent more flushes then."`
 	JSON         bool     `name:"json" help:"Print one JSON document in place of the table."`
 	Explain      bool     `help:"Say what each column of the table means."`
 }
@@ -138,7 +139,7 @@ func (c *runCommand) all(ctx context.Context, s Streams, list []scenarios.Scenar
 	defer progress.Done()
 	lab := &campaign.Lab{
 		Runs: c.Runs, Binary: binary, QEMU: c.QEMU, Kernel: c.Kernel, Modules: c.Modules,
-		Params: c.KernelParam, SerialLedger: c.SerialLedger, Progress: progress,
+		Params: c.KernelParam, SerialLedger: c.SerialLedger, QEMULog: c.QEMULog, Progress: progress,
 	}
 	var docs []*report.Document
 	for _, scenario := range list {

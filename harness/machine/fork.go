@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"powercut/harness/disk"
@@ -19,8 +20,14 @@ const forkTries = 3
 // is damaged, or was pruned from the cache since Prepare, is made anew. If it
 // fails it closes the drive.
 func (m *Machine) Fork(ctx context.Context, dir string, d *disk.Drive) (g *Guest, err error) {
+	return m.ForkLogged(ctx, dir, d, "")
+}
+
+// ForkLogged is Fork, with a log that QEMU keeps of the drive's writes (see
+// qemu.Disk.Log) in that file in dir, which is emptied; "": none.
+func (m *Machine) ForkLogged(ctx context.Context, dir string, d *disk.Drive, log string) (g *Guest, err error) {
 	for range forkTries {
-		if g, err = m.fork(ctx, dir, d); err == nil {
+		if g, err = m.fork(ctx, dir, d, log); err == nil {
 			return g, nil
 		}
 		again, removal := m.forkAgain(ctx, err)
@@ -45,12 +52,17 @@ func (m *Machine) forkAgain(ctx context.Context, err error) (bool, error) {
 	return m.cache.Check(initramfsKind, m.initramfsKey) != nil || m.cache.Check(templateKind, m.key) != nil, nil
 }
 
-func (m *Machine) fork(ctx context.Context, dir string, d *disk.Drive) (*Guest, error) {
+func (m *Machine) fork(ctx context.Context, dir string, d *disk.Drive, log string) (*Guest, error) {
 	cfg, err := m.forkConfig(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	return m.start(ctx, cfg, d)
+	if log != "" {
+		if err := os.WriteFile(filepath.Join(dir, log), nil, 0o644); err != nil {
+			return nil, fmt.Errorf("create QEMU's log: %w", err)
+		}
+	}
+	return m.start(ctx, cfg, d, log)
 }
 
 // forkConfig is the configuration of a fork in the folder dir.

@@ -37,9 +37,10 @@ type Guest struct {
 	cancel context.CancelFunc
 }
 
-// start serves the drive in the folder of cfg and starts the machine. If it
-// fails the drive is as before, and can be served again.
-func (m *Machine) start(ctx context.Context, cfg qemu.Config, d *disk.Drive) (*Guest, error) {
+// start serves the drive in the folder of cfg and starts the machine; log is
+// QEMU's own log of the drive, or empty. If it fails the drive is as before, and can
+// be served again.
+func (m *Machine) start(ctx context.Context, cfg qemu.Config, d *disk.Drive, log string) (*Guest, error) {
 	path := filepath.Join(cfg.Dir, socketFile)
 	l, err := nbd.Listen(path)
 	if err != nil {
@@ -49,7 +50,7 @@ func (m *Machine) start(ctx context.Context, cfg qemu.Config, d *disk.Drive) (*G
 	g := &Guest{drive: d, served: make(chan error, 1), cancel: cancel}
 	go func() { g.served <- serveOne(serving, l, d) }()
 	cfg.ConsolePath = ConsoleFile
-	cfg.Disk = &qemu.Disk{Socket: socketFile, Bus: m.Spec.Bus, WriteCache: m.Spec.WriteCache}
+	cfg.Disk = &qemu.Disk{Socket: socketFile, Bus: m.Spec.Bus, WriteCache: m.Spec.WriteCache, Log: log}
 	g.vm, err = qemu.Start(ctx, cfg)
 	os.Remove(path) // QEMU is connected, or never will be
 	if err != nil {

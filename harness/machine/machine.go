@@ -315,7 +315,7 @@ func (m *Machine) Boot(ctx context.Context, dir string, d *disk.Drive) (*Guest, 
 	ctx, cancel := context.WithTimeout(ctx, BootDeadline)
 	defer cancel()
 	var told booted
-	g, err := m.start(ctx, m.config(dir), d)
+	g, err := m.start(ctx, m.config(dir), d, "")
 	if err != nil {
 		d.Close()
 		return nil, told, err

@@ -166,7 +166,7 @@ func (c Config) identity() []string {
 	c.Kernel, c.Initramfs = "", ""
 	if c.Disk != nil {
 		disk := *c.Disk
-		disk.Socket, disk.Export = "", ""
+		disk.Socket, disk.Export, disk.Log = "", "", ""
 		c.Disk = &disk
 	}
 	return c.args()

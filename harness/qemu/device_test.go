@@ -63,6 +63,17 @@ func TestDiskFronts(t *testing.T) {
 	}
 }
 
+// QEMU's own log stands between the drive and its server.
+func TestDiskLog(t *testing.T) {
+	got := strings.Join(Disk{Socket: "s", Log: "a,b", WriteCache: true}.Args(), " ")
+	want := "-blockdev driver=nbd,node-name=logged,server.type=unix,server.path=s,discard=unmap,cache.direct=off,cache.no-flush=off " +
+		"-blockdev driver=blklogwrites,node-name=disk,file=logged,log.driver=file,log.filename=a,,b,discard=unmap,cache.direct=off,cache.no-flush=off " +
+		"-device ide-hd,bus=ide.0,unit=0,drive=disk,"
+	if !strings.HasPrefix(got, want) {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
 // The model's 31st character stands for the write cache when a drive is
 // restored, and QEMU takes 40 characters at most.
 func TestDiskModel(t *testing.T) {
@@ -110,6 +121,7 @@ func TestIdentity(t *testing.T) {
 		"folder":      {func(c *Config) { c.Dir = "elsewhere" }, true},
 		"template":    {func(c *Config) { c.Template = "elsewhere" }, true},
 		"socket":      {func(c *Config) { c.Disk.Socket = "elsewhere" }, true},
+		"disk's log":  {func(c *Config) { c.Disk.Log = "elsewhere" }, true},
 		"kernel path": {func(c *Config) { c.Kernel = "elsewhere" }, true},
 		"write cache": {func(c *Config) { c.Disk.WriteCache = false }, false},
 		"bus":         {func(c *Config) { c.Disk.Bus = AHCI }, false},

@@ -32,18 +32,30 @@ type Disk struct {
 	Export     string // name of the NBD export; mostly empty
 	Bus        Bus    // empty: IDE
 	WriteCache bool   // whether the drive tells the guest of a volatile write cache
+	// Log is a file, which exists, into which QEMU's block driver blklogwrites logs
+	// every write on its way to the drive, in the format of dm-log-writes. Relative
+	// to the machine's folder, or absolute; empty: none.
+	Log string
 }
 
 // Args attach the drive. QEMU adds no cache of its own and passes every flush
 // on (cache.no-flush=off), passes trims on, and reports errors to the guest
 // where a bus lets it be told to (NVMe always does).
 func (d Disk) Args() []string {
-	back := "driver=nbd,node-name=disk,server.type=unix,server.path=" + escape(d.Socket)
+	name := "disk"
+	if d.Log != "" {
+		name = "logged"
+	}
+	back := "driver=nbd,node-name=" + name + ",server.type=unix,server.path=" + escape(d.Socket)
 	if d.Export != "" {
 		back += ",export=" + escape(d.Export)
 	}
-	back += ",discard=unmap,cache.direct=off,cache.no-flush=off"
-	return append([]string{"-blockdev", back}, d.front()...)
+	const behaviour = ",discard=unmap,cache.direct=off,cache.no-flush=off"
+	args := []string{"-blockdev", back + behaviour}
+	if d.Log != "" {
+		args = append(args, "-blockdev", "driver=blklogwrites,node-name=disk,file=logged,log.driver=file,log.filename="+escape(d.Log)+behaviour)
+	}
+	return append(args, d.front()...)
 }
 
 // Params are none.

@@ -13,8 +13,8 @@ import (
 type Input struct {
 	Events  []blocklog.Event // up to the cut
 	Payload io.ReaderAt      // holds the payload of a write at its DataAt
-	Plan    workload.Plan
-	Records []ledger.Record // in order of publication, to the last one before the cut
+	Plan    workload.Plan    // the zero Plan where it is not known: then no write is Data
+	Records []ledger.Record  // in order of publication, to the last one before the cut
 	// Base is the formatted image that the guest mounted, its file system at
 	// offset 0. Where it is nil, or holds no file system of the ext family, the
 	// journal is told by the magic of its blocks alone.
@@ -54,7 +54,7 @@ const MaxPayload = 64 << 20
 // to nothing, a request that is out of order), where a payload or the base image
 // cannot be read, and where the plan is impossible.
 func Read(in Input) (*Trace, error) {
-	if err := in.Plan.Validate(); err != nil {
+	if err := in.Plan.Validate(); err != nil && in.Plan != (workload.Plan{}) {
 		return nil, fmt.Errorf("check plan: %w", err)
 	}
 	lay, err := readLayout(in.Base)

@@ -1,0 +1,139 @@
+package campaign
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"powercut/guest/ledger"
+	"powercut/guest/workload"
+	"powercut/harness/blocklog"
+	"powercut/harness/crash"
+	"powercut/harness/report"
+	"powercut/harness/trace"
+	"powercut/images"
+	"powercut/scenarios"
+)
+
+// Past is a run that is over, as its folder tells of it.
+type Past struct {
+	Folder   string
+	Scenario scenarios.Scenario
+	Document report.Document // what was known before the first guest
+	Calls    []workload.Plan // of the calls that have a folder
+}
+
+// Open reads what a run folder says of the run as a whole.
+func Open(folder string) (*Past, error) {
+	p := &Past{Folder: folder}
+	var err error
+	if p.Scenario, err = scenarios.LoadFile(filepath.Join(folder, scenarioFile)); err != nil {
+		return nil, fmt.Errorf("open run folder: %w", err)
+	}
+	if err := readJSON(filepath.Join(folder, runFile), &p.Document); err != nil {
+		return nil, fmt.Errorf("open run folder: %w", err)
+	}
+	if p.Document.Schema != report.Schema {
+		return nil, fmt.Errorf("open run folder: %s has schema %q, this powercut reads %q", runFile, p.Document.Schema, report.Schema)
+	}
+	for _, plan := range p.Scenario.Plans(p.Document.Seed) {
+		if _, err := os.Stat(filepath.Join(folder, string(plan.Call), logFile)); err == nil {
+			p.Calls = append(p.Calls, plan)
+		}
+	}
+	return p, nil
+}
+
+// IsRun tells whether a folder is one of a run.
+func IsRun(folder string) bool {
+	_, err := os.Stat(filepath.Join(folder, scenarioFile))
+	return err == nil
+}
+
+// Base returns the path of the formatted disk that the run began with: made anew
+// where the cache has it no more, the same for one version of mkfs.
+func (p *Past) Base(ctx context.Context) (string, error) {
+	return images.MakeFS(ctx, Format(p.Scenario))
+}
+
+// PastCall is what the recording of one sync call left.
+type PastCall struct {
+	Plan    workload.Plan
+	Folder  string
+	Log     *blocklog.Log
+	Damage  *blocklog.Damage // nil, or where the log ends before its time
+	Records []ledger.Record
+	// Cut is the position at which the power was cut. It is the end of the log where
+	// the harness died before it could say so, and at a damage.
+	Cut int
+
+	past *Past
+}
+
+// Call opens the recording of one of the run's calls.
+func (p *Past) Call(plan workload.Plan) (*PastCall, error) {
+	c := &PastCall{Plan: plan, Folder: filepath.Join(p.Folder, string(plan.Call)), past: p}
+	var cut cutPoint
+	err := readJSON(filepath.Join(c.Folder, cutFile), &cut)
+	if errors.Is(err, os.ErrNotExist) {
+		cut.Position, err = -1, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open recording: %w", err)
+	}
+	if c.Records, err = ledger.ReadFile(filepath.Join(c.Folder, ledgerFile)); err != nil {
+		return nil, fmt.Errorf("open recording: %w", err)
+	}
+	if c.Log, c.Damage, err = blocklog.Salvage(filepath.Join(c.Folder, logFile)); err != nil {
+		return nil, err
+	}
+	if c.Cut = cut.Position; c.Cut < 0 || c.Cut > len(c.Log.Events) {
+		c.Cut = len(c.Log.Events)
+	}
+	return c, nil
+}
+
+// Close closes the log.
+func (c *PastCall) Close() error { return c.Log.Close() }
+
+// Policy and seed are what the run's own cut did to the volatile writes.
+func (c *PastCall) Policy() (crash.Policy, uint64) {
+	return crash.Policy(c.past.Scenario.AtCut), c.Plan.Seed
+}
+
+// Trace reads the log up to the cut. base is the disk as it was formatted.
+func (c *PastCall) Trace(base io.ReaderAt) (*trace.Trace, error) {
+	lag := 0
+	if c.past.Document.Machine.Ledger == report.LedgerSerial {
+		lag = 1
+	}
+	return readTrace(c.past.Scenario, trace.Input{
+		Events: c.Log.Events[:c.Cut], Payload: c.Log, Plan: c.Plan, Records: c.Records, Base: base, Lag: lag,
+	})
+}
+
+// readJSON reads a file of a run folder.
+func readJSON(path string, v any) error {
+	b, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(b, v)
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", filepath.Base(path), err)
+	}
+	return nil
+}
+
+// CallNames lists the calls of the run, for a message.
+func (p *Past) CallNames() string {
+	var names []string
+	for _, plan := range p.Calls {
+		names = append(names, string(plan.Call))
+	}
+	return strings.Join(names, ", ")
+}
