@@ -2,13 +2,17 @@ package campaign
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"powercut/guest/ledger"
 	"powercut/guest/workload"
 	"powercut/harness/crash"
+	"powercut/harness/disk"
 	"powercut/harness/latency"
 	"powercut/harness/report"
 	"powercut/harness/trace"
@@ -21,7 +25,7 @@ import (
 func (r *run) judge(rec *recording, state *crash.State, back *recovery) (*report.Call, error) {
 	tr, err := trace.Read(trace.Input{
 		Events: rec.log.Events[:rec.cut.Position], Payload: rec.log, Plan: rec.plan, Records: rec.history.Records,
-		Base: rec.base, CacheAdvertised: !slices.Contains(r.scenario.Drive.Faults, scenarios.CacheUnadvertised),
+		Base: rec.base, CacheAdvertised: !hasFault(r.scenario.Drive, disk.CacheUnadvertised),
 		WriteThrough: writesThrough(r.scenario.Drive), Lag: r.lag(),
 	})
 	if err != nil {
@@ -35,7 +39,7 @@ func (r *run) judge(rec *recording, state *crash.State, back *recovery) (*report
 		},
 		Latency: summarise(rec.history.Records, ledger.Record.Latency),
 		Sync:    summarise(rec.history.Records, ledger.Record.SyncLatency), Bill: tr.Bill,
-		Recovery: back.verdict, Findings: []report.Finding{},
+		Recovery: back.verdict, Findings: []report.Finding{}, Errors: failures(rec.history.Records),
 	}
 	survivors := back.survivors
 	recovered := back.verdict.Class == verdict.Recovered
@@ -55,7 +59,44 @@ func (r *run) judge(rec *recording, state *crash.State, back *recovery) (*report
 
 // writesThrough tells whether the drive holds nothing back.
 func writesThrough(d scenarios.Drive) bool {
-	return !d.WriteCache && !slices.Contains(d.Faults, scenarios.CacheUnadvertised) && !slices.Contains(d.Faults, scenarios.FUAIgnored)
+	return !d.WriteCache && !hasFault(d, disk.CacheUnadvertised)
+}
+
+func hasFault(d scenarios.Drive, kind disk.FaultKind) bool {
+	return slices.ContainsFunc(d.Faults, func(f scenarios.Fault) bool { return f.Kind == kind })
+}
+
+// failures says what became of ops that failed, and who was told; nil where none
+// did.
+func failures(records []ledger.Record) *report.Errors {
+	var out *report.Errors
+	for _, r := range records {
+		switch {
+		case r.Errno == 0:
+			continue
+		case out == nil:
+			out = &report.Errors{
+				First: r.Op, Errno: errnoName(r.Errno), Asked: int(r.Asked), Told: int(r.Told), Again: "not asked",
+			}
+			if r.Asked > 0 {
+				out.Again = errnoName(r.Again)
+			}
+		}
+		out.Count++
+		out.Last = errnoName(r.Errno)
+	}
+	return out
+}
+
+// errnoName is the name of an error number, such as EIO; success is 0.
+func errnoName(n int32) string {
+	if n == 0 {
+		return "success"
+	}
+	if name := unix.ErrnoName(unix.Errno(n)); name != "" {
+		return name
+	}
+	return fmt.Sprintf("errno %d", n)
 }
 
 // lag is the number of ops that the log may be behind the guest.
@@ -150,6 +191,13 @@ func measure(name string, c *report.Call) (float64, string) {
 		return count(c.Counts.Lost)
 	case "foreign":
 		return count(c.Counts.Foreign)
+	case "failed":
+		return count(c.Counts.Failed)
+	case "untold":
+		if c.Errors == nil || c.Errors.Asked == 0 {
+			return math.NaN(), "nobody was asked"
+		}
+		return count(c.Errors.Asked - c.Errors.Told)
 	case "journal-writes":
 		return number(c.Bill.JournalWrites)
 	case "flushes":

@@ -278,7 +278,8 @@ func TestRecoveryVerdicts(t *testing.T) {
 	r, rec := recorded(t, s)
 	state := func(base interface {
 		ReadAt([]byte, int64) (int, error)
-	}) *crash.State {
+	},
+	) *crash.State {
 		return &crash.State{Media: disk.NewMedia(int64(s.Filesystem.Size), base, rec.log)}
 	}
 	for _, c := range []struct {

@@ -10,6 +10,8 @@ const (
 	NoWrite         Reason = "no write before the ack"                   // no request carried the data
 	WriteUnanswered Reason = "write unanswered at the ack"               // a request carried it, and was in flight
 	WriteFailed     Reason = "write failed"                              // … and was answered with an error
+	WriteTorn       Reason = "write torn by the drive"                   // … and this part of it never reached the media, a fault
+	WriteRotten     Reason = "write rotten on the media"                 // … and this part of it was stored with a bit flipped, a fault
 	NoFlush         Reason = "no flush before the ack"                   // it was answered, and no flush came between its answer and the ack
 	FlushEarly      Reason = "flush came before the write was answered"  // one came, too early to cover it
 	FlushUnanswered Reason = "flush unanswered at the ack"               // one came in time, and was in flight
@@ -32,7 +34,7 @@ const (
 // LostReasons lists all that Cover.LostReason can return for an op with data.
 func LostReasons() []Reason {
 	return []Reason{
-		NoWrite, WriteUnanswered, WriteFailed, NoFlush, FlushEarly, FlushUnanswered, FlushFailed, FlushIgnored,
+		NoWrite, WriteUnanswered, WriteFailed, WriteTorn, WriteRotten, NoFlush, FlushEarly, FlushUnanswered, FlushFailed, FlushIgnored,
 		FUAIgnored, Unadvertised, MetadataVolatile, MetadataDurable, NoMetadata,
 	}
 }
