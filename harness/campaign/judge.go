@@ -221,7 +221,7 @@ func intact(e scenarios.Expect, calls []workload.Call, by map[workload.Call]*rep
 	for _, call := range calls {
 		b, ok := e.Lost.For(call)
 		c := by[call]
-		if !ok || !b.Holds(0) || c.Recovery.Class != verdict.Recovered {
+		if !ok || !b.Holds(0) || b.Holds(1) || c.Recovery.Class != verdict.Recovered {
 			continue
 		}
 		for _, part := range [][2]string{{"size of the file", c.Size}, {"first content of the file", c.Setup}, {"holes of the file", c.Stray}} {

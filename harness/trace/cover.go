@@ -237,6 +237,9 @@ func (c *coverer) during(v *Cover, w window) {
 		default:
 			continue
 		}
+		if r.Damage.Kind != 0 {
+			v.Spoilt = append(v.Spoilt, r.Number)
+		}
 		if at, _ := c.durable(r); at >= w.to {
 			v.Volatile = append(v.Volatile, r.Number)
 		}

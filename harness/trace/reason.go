@@ -27,6 +27,7 @@ const (
 	NoData           Reason = "no data" // the op wrote nothing
 	DataDurable      Reason = "data durable"
 	MetadataVolatile Reason = "data durable; metadata not"        // a journal write made during the op, or where there was none one of other metadata, was volatile at the ack
+	MetadataSpoilt   Reason = "data durable; metadata spoilt"     // a fault kept a part of such a write from being stored as it was
 	MetadataDurable  Reason = "data durable; metadata too"        // each of these was durable
 	NoMetadata       Reason = "data durable; no metadata written" // no such write was made during the op
 )
@@ -35,7 +36,7 @@ const (
 func LostReasons() []Reason {
 	return []Reason{
 		NoWrite, WriteUnanswered, WriteFailed, WriteTorn, WriteRotten, NoFlush, FlushEarly, FlushUnanswered, FlushFailed, FlushIgnored,
-		FUAIgnored, Unadvertised, MetadataVolatile, MetadataDurable, NoMetadata,
+		FUAIgnored, Unadvertised, MetadataVolatile, MetadataSpoilt, MetadataDurable, NoMetadata,
 	}
 }
 
@@ -47,6 +48,8 @@ func (c Cover) LostReason() Reason {
 	switch _, made, open := c.tables(); {
 	case len(made) == 0:
 		return NoMetadata
+	case len(c.Spoilt) > 0:
+		return MetadataSpoilt
 	case len(open) == 0:
 		return MetadataDurable
 	}

@@ -96,6 +96,7 @@ type Cover struct {
 	// and which flush covered it, or that none reached or took effect.
 	Why string
 	// Journal and Metadata are the writes of these classes that arrived during the
-	// op, and Volatile those of both that were not durable at the ack.
-	Journal, Metadata, Volatile []uint64
+	// op, Volatile those of both that were not durable at the ack, and Spoilt those of
+	// which a fault kept a part from being stored as it was.
+	Journal, Metadata, Volatile, Spoilt []uint64
 }

@@ -175,6 +175,10 @@ func (c Cover) metadata() string {
 	if len(made) == 0 {
 		return "no journal or metadata write was made during the op"
 	}
+	if len(c.Spoilt) > 0 {
+		return fmt.Sprintf("of the %s writes made during the op (%s) these were torn, or stored with bits flipped, by the drive (fault): %s",
+			kind, numberText(made), numberText(c.Spoilt))
+	}
 	text := fmt.Sprintf("of the %s writes made during the op (%s) ", kind, numberText(made))
 	if len(open) == 0 {
 		return text + "all were durable at the ack"
