@@ -124,7 +124,7 @@ func (d *decoder) decode(v reflect.Value, n *node, at spot) error {
 		return d.timing(target, n, at)
 	case *Bounds:
 		return d.bounds(target, n, at)
-	case *Range, *Ratio, *Bound:
+	case *Range, *Ratio, *Bound, *Fault:
 		return d.scalar(v, n, at)
 	}
 	switch v.Kind() {
@@ -244,6 +244,10 @@ func setScalar(v reflect.Value, n *node, at spot) error {
 		*target, err = ParseBound(word, Unit(at.tag.Get("unit")))
 	case *Ratio:
 		*target, err = ParseRatio(word)
+	case *Fault:
+		if *target, err = ParseFault(word); err != nil {
+			return n.inside(err).errorf("%s: %v", at, err)
+		}
 	case *int:
 		if *target, err = strconv.Atoi(word); err != nil {
 			err = fmt.Errorf("is not %s", form(v.Type(), at.tag))

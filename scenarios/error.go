@@ -1,10 +1,12 @@
 package scenarios
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // Error says what is wrong with a scenario, and where.
@@ -93,6 +95,24 @@ func (p place) errorf(format string, args ...any) *Error {
 		e.Text = p.source.lines[e.Line-1]
 	}
 	return e
+}
+
+// inside is where in n's text the error is, or else where n stands.
+func (n *node) inside(err error) place {
+	p := n.place
+	var f *faultError
+	if !errors.As(err, &f) || p.line < 1 || p.line > len(p.source.lines) {
+		return p
+	}
+	line := []rune(p.source.lines[p.line-1])
+	rest := string(line[min(max(p.column-1, 0), len(line)):])
+	for quotes := range 2 { // a text in quotes is placed where its quotes begin
+		if len(rest) >= quotes && strings.HasPrefix(rest[quotes:], n.text) {
+			p.column += quotes + utf8.RuneCountInString(n.text[:f.at])
+			return p
+		}
+	}
+	return p
 }
 
 // unknown says that word is none of allowed, proposes what may have been meant,

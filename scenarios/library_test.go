@@ -45,6 +45,8 @@ func TestLibraryHolds(t *testing.T) {
 	want := map[string][]string{
 		"barriers": {"barrier-off", "barrier-off-write-through", "barrier-on"},
 		"drive":    {"cache-unadvertised", "flush-ignored"},
+		"errors":   {"flush-error", "journal-error", "write-error"},
+		"faults":   {"bit-rot", "cache-bounded", "cache-destages", "flush-ignored-once", "flush-late", "torn-write"},
 		"threads":  {"ext2-overwrite", "ext3-append", "ext3-overwrite", "ext4-overwrite"},
 	}
 	for family, names := range want {

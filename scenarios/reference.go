@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
+
+	"powercut/harness/disk"
 )
 
 // Reference returns the documentation of the format in Markdown: a table of every
@@ -24,8 +26,30 @@ func Reference() string {
 		row(&b, t.name, t.text)
 	}
 	b.WriteString("\n")
+	faults(&b)
+	b.WriteString("\n")
 	profiles(&b)
 	return b.String()
+}
+
+// faults writes how each kind of fault is written, and what it does.
+func faults(b *strings.Builder) {
+	b.WriteString("| fault | what it does |\n|---|---|\n")
+	for _, f := range faultForms() {
+		row(b, "`"+f.String()+"`", f.meaning)
+	}
+	b.WriteString("\n| a fault selects by | those of its requests, once op 1 has begun, that |\n|---|---|\n")
+	for _, o := range [][2]string{
+		{"`nth=N`", "are the N-th, counted from 1 among those that `range` and `after` agree to"},
+		{"`from=N`", "are the N-th, so counted, or later"},
+		{"`range=OFFSET+LENGTH`", "overlap these bytes of the drive, as sizes: `1MiB+4KiB`"},
+		{"`after=DURATION`", "arrive that long after op 1 began"},
+		{"`p=PROBABILITY`", "the seed picks, each with that probability"},
+		{"`once`", "are the first that all else agrees to"},
+		{"`tries=N`", "(`eio`) or repeat one that failed, which fails N times in a row: the guest's driver tries again before it gives up; default " + fmt.Sprint(disk.Tries)},
+	} {
+		row(b, o[0], o[1])
+	}
 }
 
 // row writes one line of a table.
@@ -139,6 +163,7 @@ func notations() []notation {
 		{"bound on ops", boundForm(Ops)},
 		{"bound on number", boundForm(Number)},
 		{"bound on time", boundForm(Time)},
+		{"fault", "its kind, what the kind needs, and which requests it hits: see below"},
 		{"ratio", "two calls and a bound on number: `fsync / O_DSYNC >= 2.5`"},
 	}
 }

@@ -60,18 +60,19 @@ type Drive struct {
 	Bus        Bus     `yaml:"bus" doc:"how the guest reaches the drive"`
 	WriteCache bool    `yaml:"write-cache" doc:"on: a write is volatile until a flush; off: a write is answered once it is on the media"`
 	Timing     Timing  `yaml:"timing" doc:"the drive's mechanics: a profile's name, or a mapping of the fields below"`
-	Faults     []Fault `yaml:"faults,omitempty" max:"3" doc:"what is wrong with the drive"`
+	Faults     []Fault `yaml:"faults,omitempty" max:"16" doc:"what is wrong with the drive; the first that decides on a request counts"`
 }
 
 // Workload is what the guest does, once for each of Calls.
 type Workload struct {
-	Kind   workload.Kind   `yaml:"kind" required:"true" doc:"overwrite: the file has its full size and is synced before op 1; append: it begins empty"`
-	File   string          `yaml:"file" max:"200" doc:"below the mount point"`
-	Size   Size            `yaml:"size" min:"1" max:"1GiB" doc:"of the file; with append a bound on what it grows to and, left out, what the ops come to: (count-1)*stride+bytes"`
-	Count  int             `yaml:"count" min:"1" max:"1000000" doc:"ops"`
-	Bytes  Size            `yaml:"bytes" min:"1" max:"16MiB" doc:"written by each op"`
-	Stride Size            `yaml:"stride" min:"0" max:"1GiB" doc:"from one op's offset to the next; an overwrite goes on at offset modulo size"`
-	Calls  []workload.Call `yaml:"calls" min:"1" max:"5" doc:"the sync calls, each with a guest, a drive and a cut of its own"`
+	Kind      workload.Kind   `yaml:"kind" required:"true" doc:"overwrite: the file has its full size and is synced before op 1; append: it begins empty"`
+	File      string          `yaml:"file" max:"200" doc:"below the mount point"`
+	Size      Size            `yaml:"size" min:"1" max:"1GiB" doc:"of the file; with append a bound on what it grows to and, left out, what the ops come to: (count-1)*stride+bytes"`
+	Count     int             `yaml:"count" min:"1" max:"1000000" doc:"ops"`
+	Bytes     Size            `yaml:"bytes" min:"1" max:"16MiB" doc:"written by each op"`
+	Stride    Size            `yaml:"stride" min:"0" max:"1GiB" doc:"from one op's offset to the next; an overwrite goes on at offset modulo size"`
+	Observers int             `yaml:"observers,omitempty" min:"0" max:"16" doc:"further descriptors of the file, open all the while: after an op that failed each issues a sync call of its own, and then the first one issues a second, which says who is told of an error"`
+	Calls     []workload.Call `yaml:"calls" min:"1" max:"5" doc:"the sync calls, each with a guest, a drive and a cut of its own"`
 }
 
 // Cut says when the power goes. Exactly one field is set; the others are zero.
@@ -87,6 +88,8 @@ type Cut struct {
 type Expect struct {
 	Lost          Bounds                `yaml:"lost" unit:"ops" doc:"acknowledged ops that did not survive"`
 	Foreign       Bounds                `yaml:"foreign" unit:"ops" doc:"ops with bytes that were never written there"`
+	Failed        Bounds                `yaml:"failed,omitempty" unit:"ops" doc:"ops whose write or sync call returned an error"`
+	Untold        Bounds                `yaml:"untold,omitempty" unit:"number" doc:"of workload.observers, those whose sync call returned success right after the first op that failed"`
 	Recovery      verdict.RecoveryClass `yaml:"recovery" doc:"how the fresh guest fares with what the cut left"`
 	JournalWrites Bounds                `yaml:"journal-writes,omitempty" unit:"number" doc:"journal writes per op"`
 	Flushes       Bounds                `yaml:"flushes,omitempty" unit:"number" doc:"flushes per op"`
@@ -172,14 +175,15 @@ func (s Scenario) Plans(seed uint64) []workload.Plan {
 func (s Scenario) plan(call workload.Call, seed uint64) workload.Plan {
 	w := s.Workload
 	return workload.Plan{
-		Kind:   w.Kind,
-		Path:   w.File,
-		Size:   int64(w.Size),
-		Count:  w.Count,
-		Bytes:  int64(w.Bytes),
-		Stride: int64(w.Stride),
-		Call:   call,
-		Seed:   seed,
+		Kind:      w.Kind,
+		Path:      w.File,
+		Size:      int64(w.Size),
+		Count:     w.Count,
+		Bytes:     int64(w.Bytes),
+		Stride:    int64(w.Stride),
+		Observers: w.Observers,
+		Call:      call,
+		Seed:      seed,
 	}
 }
 

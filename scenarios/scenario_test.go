@@ -34,7 +34,7 @@ func drawScenario(t *rapid.T) Scenario {
 	}
 	s.Drive.WriteCache = rapid.Bool().Draw(t, "write-cache")
 	s.Drive.Timing = drawTiming(t)
-	s.Drive.Faults = rapid.SampledFrom([][]Fault{nil, {FlushIgnored}, {FUAIgnored, CacheUnadvertised}}).Draw(t, "faults")
+	s.Drive.Faults = drawFaults(t, s)
 	s.AtCut = drawWord[Fate](t, "at-cut")
 	s.Timeout = time.Duration(rapid.Int64Range(int64(time.Second), int64(time.Hour)).Draw(t, "timeout"))
 	s.Workload = drawWorkload(t)
@@ -61,13 +61,14 @@ func drawWorkload(t *rapid.T) Workload {
 	stride := bytes + Size(rapid.Int64Range(0, 4096).Draw(t, "gap"))
 	calls := rapid.Permutation(workload.Calls).Draw(t, "calls")
 	return Workload{
-		Kind:   drawWord[workload.Kind](t, "kind"),
-		File:   rapid.SampledFrom([]string{"tmp.tmp", "a-b_c.D9"}).Draw(t, "file"),
-		Size:   stride * Size(count),
-		Count:  count,
-		Bytes:  bytes,
-		Stride: stride,
-		Calls:  calls[:rapid.IntRange(1, len(calls)).Draw(t, "number of calls")],
+		Kind:      drawWord[workload.Kind](t, "kind"),
+		File:      rapid.SampledFrom([]string{"tmp.tmp", "a-b_c.D9"}).Draw(t, "file"),
+		Size:      stride * Size(count),
+		Count:     count,
+		Bytes:     bytes,
+		Stride:    stride,
+		Observers: rapid.IntRange(0, 16).Draw(t, "observers"),
+		Calls:     calls[:rapid.IntRange(1, len(calls)).Draw(t, "number of calls")],
 	}
 }
 
@@ -102,6 +103,7 @@ func drawExpect(t *rapid.T, w Workload) Expect {
 		}
 		return out
 	}
+	e.Failed, e.Untold = rapid.SampledFrom([]Bounds{nil, {Every: {Operator: Some, Unit: Ops}}}).Draw(t, "failed"), bounds(Number, "untold")
 	e.JournalWrites, e.Flushes = bounds(Number, "journal-writes"), bounds(Number, "flushes")
 	e.Mean, e.P50, e.P99, e.Max = bounds(Time, "mean"), bounds(Time, "p50"), bounds(Time, "p99"), bounds(Time, "max")
 	if len(w.Calls) > 1 {

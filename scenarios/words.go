@@ -35,16 +35,6 @@ const (
 	Random Fate = "random" // each sector for itself, from the seed
 )
 
-// Fault is something wrong with a drive, on purpose.
-type Fault string
-
-// The faults.
-const (
-	FlushIgnored      Fault = "flush-ignored"      // a flush is answered and does nothing
-	FUAIgnored        Fault = "fua-ignored"        // a FUA write is cached like any other
-	CacheUnadvertised Fault = "cache-unadvertised" // the drive has a cache and does not say so
-)
-
 // Every stands in Bounds for each call that is not named there.
 const Every workload.Call = "every"
 
@@ -58,8 +48,6 @@ func choices(t reflect.Type) []string {
 		return words(IDE)
 	case reflect.TypeFor[Fate]():
 		return words(Lose, Keep, Random)
-	case reflect.TypeFor[Fault]():
-		return words(FlushIgnored, FUAIgnored, CacheUnadvertised)
 	case reflect.TypeFor[Profile]():
 		return words(NoTiming, IDE7200)
 	case reflect.TypeFor[workload.Kind]():

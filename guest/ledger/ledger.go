@@ -18,7 +18,7 @@ const (
 
 const (
 	magic      = 0x4547_4445_4c57_5750 // names a ledger of this layout
-	version    = 1
+	version    = 2
 	RecordSize = 64 // bytes
 	headerSize = 4096
 	// Capacity is the number of records that the ring holds.
@@ -31,7 +31,7 @@ const (
 
 // A record in memory and on disk, little endian:
 //
-//	0 op u64, 8 start i64, 16 sync i64, 24 end i64, 32 errno i32, 36 synced u32, 40 zero, 60 check u32
+//	0 op u64, 8 start i64, 16 sync i64, 24 end i64, 32 errno i32, 36 synced u32, 40 asked i32, 44 told i32, 48 again i32, 52 zero, 60 check u32
 const checkAt = 60
 
 // Encode writes r to b, which has RecordSize bytes.
@@ -48,7 +48,10 @@ func (r Record) Encode(b []byte) {
 		synced = 1
 	}
 	le.PutUint32(b[36:], synced)
-	clear(b[40:checkAt])
+	le.PutUint32(b[40:], uint32(r.Asked))
+	le.PutUint32(b[44:], uint32(r.Told))
+	le.PutUint32(b[48:], uint32(r.Again))
+	clear(b[52:checkAt])
 	le.PutUint32(b[checkAt:], check(b))
 }
 
@@ -72,6 +75,9 @@ func Decode(b []byte) (Record, error) {
 		End:    int64(le.Uint64(b[24:])),
 		Errno:  int32(le.Uint32(b[32:])),
 		Synced: le.Uint32(b[36:]) == 1,
+		Asked:  int32(le.Uint32(b[40:])),
+		Told:   int32(le.Uint32(b[44:])),
+		Again:  int32(le.Uint32(b[48:])),
 	}, nil
 }
 
@@ -80,7 +86,7 @@ func Decode(b []byte) (Record, error) {
 func check(b []byte) uint32 {
 	le := binary.LittleEndian
 	h := uint64(0x9E3779B97F4A7C15)
-	for i := 0; i < 40; i += 8 {
+	for i := 0; i < 56; i += 8 {
 		h = (h ^ le.Uint64(b[i:])) * 0x94D049BB133111EB
 		h ^= h >> 29
 	}

@@ -23,6 +23,7 @@ func newRegion(t testing.TB) Region {
 
 func drawRecord(t *rapid.T) Record {
 	return Record{
+		Asked: rapid.Int32().Draw(t, "asked"), Told: rapid.Int32().Draw(t, "told"), Again: rapid.Int32().Draw(t, "again"),
 		Op: rapid.Uint64().Draw(t, "op"), Start: rapid.Int64().Draw(t, "start"), Sync: rapid.Int64().Draw(t, "sync"),
 		End: rapid.Int64().Draw(t, "end"), Errno: rapid.Int32().Draw(t, "errno"), Synced: rapid.Bool().Draw(t, "synced"),
 	}
@@ -143,8 +144,8 @@ func FuzzTake(f *testing.F) {
 		for i, rec := range got {
 			var b [RecordSize]byte
 			rec.Encode(b[:])
-			if slot := r.slot(consumed + uint64(i)); !bytes.Equal(slot[:40], b[:40]) {
-				t.Fatalf("record %d reads as %+v, its bytes are % x", i, rec, slot[:40])
+			if slot := r.slot(consumed + uint64(i)); !bytes.Equal(slot[:52], b[:52]) {
+				t.Fatalf("record %d reads as %+v, its bytes are % x", i, rec, slot[:52])
 			}
 		}
 	})

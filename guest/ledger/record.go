@@ -23,6 +23,13 @@ type Record struct {
 	End    int64  `json:"end"`    // after its last system call
 	Errno  int32  `json:"errno"`  // 0, or the error of the call that failed
 	Synced bool   `json:"synced"` // a sync call was made and returned success: the op is acknowledged
+	// Of an op that failed: Asked observers issued a sync call afterwards, Told of
+	// them got an error, and Again is what the op's own descriptor got from a second
+	// sync call after them, 0 or an errno. A success of these is no acknowledgement:
+	// an error of writeback is reported once (fsync(2)).
+	Asked int32 `json:"asked,omitempty"`
+	Told  int32 `json:"told,omitempty"`
+	Again int32 `json:"again,omitempty"`
 }
 
 // Latency is the time from before the op's write to its acknowledgement, in

@@ -44,10 +44,11 @@ const (
 
 // The limits of a plan.
 const (
-	MaxSize  = 1 << 30 // bytes of the file
-	MaxCount = 1_000_000
-	MaxBytes = 16 << 20 // of one op
-	MaxPath  = 1024     // bytes; each element of it has at most 255, as in ext4, btrfs and XFS
+	MaxSize      = 1 << 30 // bytes of the file
+	MaxCount     = 1_000_000
+	MaxBytes     = 16 << 20 // of one op
+	MaxObservers = 16
+	MaxPath      = 1024 // bytes; each element of it has at most 255, as in ext4, btrfs and XFS
 )
 
 // Plan is one workload for one sync call: op k (1 ≤ k ≤ Count) writes Bytes
@@ -65,8 +66,12 @@ type Plan struct {
 	Count  int    `json:"count"`  // ops
 	Bytes  int64  `json:"bytes"`  // written by each op
 	Stride int64  `json:"stride"` // from op to op, bytes
-	Call   Call   `json:"call"`
-	Seed   uint64 `json:"seed"`
+	// Observers is the number of further descriptors of the file, which are open
+	// from before op 1 on. After an op that failed each of them issues a sync call of
+	// its own, and the op's descriptor a second one: see ledger.Record.
+	Observers int    `json:"observers,omitempty"`
+	Call      Call   `json:"call"`
+	Seed      uint64 `json:"seed"`
 }
 
 // Extent is a byte range of a file.
@@ -152,6 +157,7 @@ func (p Plan) validNumbers() error {
 		{"count", int64(p.Count), 1, MaxCount},
 		{"bytes", p.Bytes, 1, MaxBytes},
 		{"stride", p.Stride, least.stride, MaxSize},
+		{"observers", int64(p.Observers), 0, MaxObservers},
 	} {
 		if n.value < n.least || n.value > n.top {
 			return fmt.Errorf("%s: %d is not in the range from %d to %d for %s", n.name, n.value, n.least, n.top, p.Kind)

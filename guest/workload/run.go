@@ -44,6 +44,7 @@ func (p Plan) Run(dir string, j Journal, settle func() error) error {
 
 type runner struct {
 	plan    Plan
+	others  []int // descriptors of the observers
 	path    string
 	dir     string
 	journal Journal
@@ -120,6 +121,9 @@ func (r *runner) ops() error {
 		return fmt.Errorf("open workload file: %w", err)
 	}
 	defer unix.Close(fd)
+	if err := r.openObservers(); err != nil {
+		return err
+	}
 	sync := syncCall(r.plan.Call)
 	buf := make([]byte, r.plan.Bytes)
 	for k := 1; k <= r.plan.Count; k++ {
@@ -128,6 +132,41 @@ func (r *runner) ops() error {
 		r.op(uint64(k), fd, buf, at.Offset, sync)
 	}
 	return nil
+}
+
+// openObservers opens a descriptor for each observer. They end with the guest.
+func (r *runner) openObservers() error {
+	for range r.plan.Observers {
+		fd, err := unix.Open(r.path, unix.O_RDWR|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return fmt.Errorf("open workload file for an observer: %w", err)
+		}
+		r.others = append(r.others, fd)
+	}
+	return nil
+}
+
+// ask lets everybody sync again who has the file open, after an op has failed, and
+// notes who is told of it. An O_SYNC write has no sync call that could be repeated:
+// fsync stands in for it.
+func (r *runner) ask(rec *ledger.Record, fd int, sync func(int) error) {
+	if sync == nil {
+		sync = unix.Fsync
+	}
+	for _, other := range r.others {
+		rec.Asked++
+		if sync(other) != nil {
+			rec.Told++
+		}
+	}
+	rec.Again = errnoOf(sync(fd))
+}
+
+// errnoOf is the number of an error of a system call, or 0.
+func errnoOf(err error) int32 {
+	var errno unix.Errno
+	errors.As(err, &errno)
+	return int32(errno)
 }
 
 // op is one write and its sync call.
@@ -145,10 +184,11 @@ func (r *runner) op(k uint64, fd int, buf []byte, off int64, sync func(int) erro
 		err = sync(fd)
 	}
 	rec.End = r.now()
-	var errno unix.Errno
-	errors.As(err, &errno)
-	rec.Errno = int32(errno)
+	rec.Errno = errnoOf(err)
 	rec.Synced = err == nil && r.plan.Call != None
+	if err != nil && len(r.others) > 0 {
+		r.ask(&rec, fd, sync)
+	}
 	r.journal.Publish(rec)
 }
 

@@ -16,13 +16,14 @@ import (
 // zero u32, size of the drive i64, zeros, check u64) and then its events, each
 // of 96 bytes, a write's Arrive event followed by its payload, padded to 8:
 //
-//	0 kind u8, op u8, flags u8 (1 FUA, 2 no effect, 4 through), zero u8, errno i32
+//	0 kind u8, op u8, flags u8 (1 FUA, 2 no effect, 4 through), damage u8, errno i32
 //	8 request u64, 16 offset i64, 24 length i64, 32 time i64 (ns)
 //	40 started u64, 48 acked u64, 56 place of the payload in the file i64
-//	64 zeros, 80 XXH64 of the payload, 88 XXH64 of bytes 0 to 87
+//	64 damage from u32, to u32 (bytes of the request), bit u16; 74 zeros
+//	80 XXH64 of the payload, 88 XXH64 of bytes 0 to 87
 const (
 	fileMagic  = "PWRCUTLG"
-	version    = 1
+	version    = 2
 	headerSize = 64
 	eventSize  = 96
 	// MaxPayload bounds the payload of one write, in bytes (the NBD server's limit).
@@ -31,6 +32,9 @@ const (
 	flagFUA      = 1
 	flagNoEffect = 2
 	flagThrough  = 4
+	flagsKnown   = flagFUA | flagNoEffect | flagThrough
+
+	sectorSize = 512
 )
 
 // Writer appends events to a log file. Its methods are for one goroutine at a
@@ -103,7 +107,7 @@ func padding(n int) int { return -n & 7 }
 
 func encode(b []byte, e *Event, sum uint64) {
 	le := binary.LittleEndian
-	b[0], b[1], b[2], b[3] = byte(e.Kind), byte(e.Op), 0, 0
+	b[0], b[1], b[2], b[3] = byte(e.Kind), byte(e.Op), 0, byte(e.Spoil.Kind)
 	if e.FUA {
 		b[2] |= flagFUA
 	}
@@ -121,7 +125,10 @@ func encode(b []byte, e *Event, sum uint64) {
 	le.PutUint64(b[40:], e.Started)
 	le.PutUint64(b[48:], e.Acked)
 	le.PutUint64(b[56:], uint64(e.DataAt))
-	clear(b[64:80])
+	le.PutUint32(b[64:], uint32(e.Spoil.From))
+	le.PutUint32(b[68:], uint32(e.Spoil.To))
+	le.PutUint16(b[72:], uint16(e.Spoil.Bit))
+	clear(b[74:80])
 	le.PutUint64(b[80:], sum)
 	le.PutUint64(b[88:], xxhash.Sum64(b[:88]))
 }
@@ -223,9 +230,11 @@ type eventReader struct {
 	size    int64            // of the drive
 	payload []byte           // buffer
 	open    map[uint64]Event // arrived and not replied
-	last    uint64           // request that arrived last
-	time    time.Duration
-	acked   uint64
+	// kept holds, by request from 1, the kind of a change that was answered and not
+	// destaged: what a Destage may be about. 0 is any other request.
+	kept  []Op
+	time  time.Duration
+	acked uint64
 }
 
 // read returns the event at that place and the place of the next one. An event
@@ -246,7 +255,11 @@ func (r *eventReader) read(at, bytes int64) (Event, int64, error) {
 		return Event{}, 0, err
 	}
 	next := at + eventSize
-	if e.Kind == Arrive && e.Op == Write {
+	if e.Kind != Arrive || e.Op != Write {
+		if e.DataAt != 0 {
+			return Event{}, 0, fmt.Errorf("payload is said to be at %d, and there is none", e.DataAt)
+		}
+	} else {
 		if e.DataAt != next {
 			return Event{}, 0, fmt.Errorf("payload is said to be at %d, and is at %d", e.DataAt, next)
 		}
@@ -278,37 +291,90 @@ func (r *eventReader) checkPayload(e Event, sum uint64) error {
 
 // check holds an event against those before it.
 func (r *eventReader) check(e Event) error {
-	arrived, open := r.open[e.Request]
 	switch {
-	case e.Kind != Arrive && e.Kind != Reply:
+	case e.Kind < Arrive || e.Kind > Destage:
 		return fmt.Errorf("kind %d is unknown", e.Kind)
 	case e.Op < Read || e.Op > Zeroes:
 		return fmt.Errorf("request kind %d is unknown", e.Op)
 	case e.Offset < 0 || e.Length < 0 || e.Offset > r.size || e.Length > r.size-e.Offset:
 		return fmt.Errorf("extent %d+%d lies outside the drive of %d bytes", e.Offset, e.Length, r.size)
-	case e.Op == Write && (e.Length == 0 || e.Length > MaxPayload):
+	case e.Op == Write && e.Kind != Destage && (e.Length == 0 || e.Length > MaxPayload):
 		return fmt.Errorf("write of %d bytes", e.Length)
-	case e.Kind == Arrive && e.Request != r.last+1:
-		return fmt.Errorf("request %d arrives after request %d", e.Request, r.last)
-	case e.Kind == Reply && !open:
-		return fmt.Errorf("reply to request %d, which is not open", e.Request)
-	case e.Kind == Reply && (arrived.Op != e.Op || arrived.Offset != e.Offset || arrived.Length != e.Length || arrived.FUA != e.FUA):
-		return fmt.Errorf("reply to request %d does not match it", e.Request)
+	case e.Errno < 0:
+		return fmt.Errorf("errno %d", e.Errno)
 	case e.Time < r.time:
 		return fmt.Errorf("time runs backwards, from %v to %v", r.time, e.Time)
 	case e.Acked < r.acked:
 		return fmt.Errorf("ledger runs backwards, from %d to %d", r.acked, e.Acked)
+	case e.Kind == Arrive && e.Request != uint64(len(r.kept))+1:
+		return fmt.Errorf("request %d arrives after request %d", e.Request, len(r.kept))
+	}
+	if err := e.checkSpoil(); err != nil {
+		return err
+	}
+	switch e.Kind {
+	case Reply:
+		return r.checkReply(e)
+	case Destage:
+		return r.checkDestage(e)
+	}
+	return nil
+}
+
+// checkSpoil demands that damage is that of a write, and a part of it.
+func (e Event) checkSpoil() error {
+	d := e.Spoil
+	switch {
+	case d == Spoil{}:
+		return nil
+	case e.Kind != Arrive || e.Op != Write:
+		return errors.New("damage to what is no write")
+	case d.Kind != Torn && d.Kind != Rot:
+		return fmt.Errorf("damage of kind %d is unknown", d.Kind)
+	case d.From >= d.To || d.To > e.Length || d.From%sectorSize != 0 || d.To%sectorSize != 0:
+		return fmt.Errorf("damage to bytes %d to %d of a write of %d", d.From, d.To, e.Length)
+	case d.Bit >= 8*sectorSize || d.Kind == Torn && d.Bit != 0:
+		return fmt.Errorf("damage to bit %d of a sector", d.Bit)
+	}
+	return nil
+}
+
+func (r *eventReader) checkReply(e Event) error {
+	a, open := r.open[e.Request]
+	switch {
+	case !open:
+		return fmt.Errorf("reply to request %d, which is not open", e.Request)
+	case a.Op != e.Op || a.Offset != e.Offset || a.Length != e.Length || a.FUA != e.FUA || a.Through != e.Through || a.NoEffect != e.NoEffect:
+		return fmt.Errorf("reply to request %d does not match it", e.Request)
+	case a.Errno != 0 && a.Errno != e.Errno:
+		return fmt.Errorf("reply to request %d has errno %d, it was to fail with %d", e.Request, e.Errno, a.Errno)
+	}
+	return nil
+}
+
+func (r *eventReader) checkDestage(e Event) error {
+	if e.Request == 0 || e.Request > uint64(len(r.kept)) || r.kept[e.Request-1] != e.Op {
+		return fmt.Errorf("request %d (%v) is destaged, and is no change that was answered and not destaged before", e.Request, e.Op)
+	}
+	if e.FUA || e.Through || e.NoEffect || e.Errno != 0 || e.Offset != 0 || e.Length != 0 {
+		return fmt.Errorf("request %d is destaged with what only a request has", e.Request)
 	}
 	return nil
 }
 
 func (r *eventReader) note(e Event) {
 	r.time, r.acked = e.Time, e.Acked
-	if e.Kind == Arrive {
-		r.last = e.Request
+	switch e.Kind {
+	case Arrive:
+		r.kept = append(r.kept, 0)
 		r.open[e.Request] = e
-	} else {
+	case Reply:
 		delete(r.open, e.Request)
+		if e.Errno == 0 && e.Op != Read && e.Op != Flush {
+			r.kept[e.Request-1] = e.Op
+		}
+	case Destage:
+		r.kept[e.Request-1] = 0
 	}
 }
 
@@ -317,11 +383,17 @@ func decode(b []byte) (e Event, sum uint64, err error) {
 	if le.Uint64(b[88:]) != xxhash.Sum64(b[:88]) {
 		return Event{}, 0, errors.New("check sum does not match")
 	}
+	if b[2]&^flagsKnown != 0 || [6]byte(b[74:80]) != [6]byte{} {
+		return Event{}, 0, errors.New("it says things that this powercut does not know")
+	}
 	return Event{
 		Kind: Kind(b[0]), Op: Op(b[1]), FUA: b[2]&flagFUA != 0, NoEffect: b[2]&flagNoEffect != 0, Through: b[2]&flagThrough != 0,
 		Errno: int32(le.Uint32(b[4:])), Request: le.Uint64(b[8:]),
 		Offset: int64(le.Uint64(b[16:])), Length: int64(le.Uint64(b[24:])),
 		Time:    time.Duration(le.Uint64(b[32:])),
 		Started: le.Uint64(b[40:]), Acked: le.Uint64(b[48:]), DataAt: int64(le.Uint64(b[56:])),
+		Spoil: Spoil{
+			Kind: SpoilKind(b[3]), From: int64(le.Uint32(b[64:])), To: int64(le.Uint32(b[68:])), Bit: int(le.Uint16(b[72:])),
+		},
 	}, le.Uint64(b[80:]), nil
 }

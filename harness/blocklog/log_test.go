@@ -32,6 +32,7 @@ func written(t fataler, path string, steps []step) []Event {
 		e := Event{Kind: Arrive, Request: uint64(len(out) + 1), Op: s.op, FUA: s.fua, Offset: s.offset, Length: s.length}
 		e.Request = uint64(len(open) + 1)
 		e.Started, e.Acked, e.Time = s.acked+1, s.acked, w.Now()
+		e.Spoil = s.damage
 		var payload []byte
 		if s.op == Write {
 			payload = bytes.Repeat([]byte{byte(e.Request)}, int(s.length))
@@ -42,7 +43,15 @@ func written(t fataler, path string, steps []step) []Event {
 		out, open = append(out, e), append(open, e)
 	}
 	for _, e := range open {
-		e.Kind, e.Time, e.Acked = Reply, w.Now(), out[len(out)-1].Acked
+		e.Kind, e.Time, e.Acked, e.Spoil = Reply, w.Now(), out[len(out)-1].Acked, Spoil{}
+		if err := w.Append(&e, nil); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, e)
+		if e.Op == Read || e.Op == Flush || e.FUA {
+			continue
+		}
+		e = Event{Kind: Destage, Request: e.Request, Op: e.Op, Started: e.Started, Acked: e.Acked, Time: w.Now()}
 		if err := w.Append(&e, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -56,6 +65,7 @@ type step struct {
 	fua            bool
 	offset, length int64
 	acked          uint64
+	damage         Spoil
 }
 
 func drawSteps(t *rapid.T) []step {
@@ -67,6 +77,13 @@ func drawSteps(t *rapid.T) []step {
 			s.offset = 512 * rapid.Int64Range(0, 1000).Draw(t, "sector")
 			s.length = 512 * rapid.Int64Range(1, 20).Draw(t, "sectors")
 			s.fua = s.op == Write && rapid.Bool().Draw(t, "fua")
+		}
+		if s.op == Write && rapid.Bool().Draw(t, "damage") {
+			from := rapid.Int64Range(0, s.length/512-1).Draw(t, "damage from")
+			s.damage = Spoil{Kind: SpoilKind(rapid.IntRange(1, 2).Draw(t, "damage kind")), From: 512 * from, To: 512 * rapid.Int64Range(from+1, s.length/512).Draw(t, "damage to")}
+			if s.damage.Kind == Rot {
+				s.damage.Bit = rapid.IntRange(0, 4095).Draw(t, "bit")
+			}
 		}
 		return s
 	}), 1, 40).Draw(t, "steps")
@@ -85,7 +102,7 @@ func TestRoundTrip(t *testing.T) {
 		}
 		defer l.Close()
 		for i := range want {
-			if want[i].Kind == Reply {
+			if want[i].Kind != Arrive {
 				want[i].DataAt = 0
 			}
 		}
@@ -257,6 +274,63 @@ func BenchmarkAppend4K(b *testing.B) {
 		e := Event{Kind: Arrive, Op: Write, Request: uint64(w.Events() + 1), Length: 4096}
 		if err := w.Append(&e, payload); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// TestContradictions: a log that contradicts itself is refused, although each of
+// its events is whole.
+func TestContradictions(t *testing.T) {
+	arrive := Event{Kind: Arrive, Request: 1, Op: Write, Length: 1024}
+	reply := Event{Kind: Reply, Request: 1, Op: Write, Length: 1024}
+	back := Event{Kind: Destage, Request: 1, Op: Write}
+	with := func(e Event, change func(*Event)) Event { change(&e); return e }
+	damaged := func(d Spoil) Event { return with(arrive, func(e *Event) { e.Spoil = d }) }
+	flush := Event{Kind: Arrive, Request: 1, Op: Flush}
+	for name, events := range map[string][]Event{
+		"reply to nothing":              {reply},
+		"reply to another request":      {arrive, with(reply, func(e *Event) { e.Length = 512 })},
+		"reply with another effect":     {arrive, with(reply, func(e *Event) { e.NoEffect = true })},
+		"success of what was to fail":   {with(arrive, func(e *Event) { e.Errno = 5 }), reply},
+		"unknown kind":                  {with(arrive, func(e *Event) { e.Kind = 4 })},
+		"negative errno":                {with(arrive, func(e *Event) { e.Errno = -5 })},
+		"destaged without an answer":    {arrive, back},
+		"destaged twice":                {arrive, reply, back, back},
+		"destaged after a failure":      {arrive, with(reply, func(e *Event) { e.Errno = 5 }), back},
+		"destaged as another kind":      {arrive, reply, with(back, func(e *Event) { e.Op = Trim })},
+		"destaged with an extent":       {arrive, reply, with(back, func(e *Event) { e.Length = 1024 })},
+		"destaged request 0":            {arrive, reply, with(back, func(e *Event) { e.Request = 0 })},
+		"destaged flush":                {flush, {Kind: Reply, Request: 1, Op: Flush}, {Kind: Destage, Request: 1, Op: Flush}},
+		"damaged flush":                 {with(flush, func(e *Event) { e.Spoil = Spoil{Kind: Torn, To: 512} })},
+		"damage beyond the write":       {damaged(Spoil{Kind: Torn, To: 1536})},
+		"damage to nothing":             {damaged(Spoil{Kind: Torn})},
+		"damage to a part of a sector":  {damaged(Spoil{Kind: Torn, To: 100})},
+		"damage of an unknown kind":     {damaged(Spoil{Kind: 3, To: 512})},
+		"damage without a kind":         {damaged(Spoil{To: 512})},
+		"damage to a bit of no sector":  {damaged(Spoil{Kind: Rot, To: 512, Bit: 4096})},
+		"damage to a bit of a torn one": {damaged(Spoil{Kind: Torn, To: 512, Bit: 1})},
+		"damaged reply":                 {arrive, with(reply, func(e *Event) { e.Spoil = Spoil{Kind: Torn, To: 512} })},
+	} {
+		path := filepath.Join(t.TempDir(), "log")
+		w, err := Create(path, driveSize)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range events {
+			var payload []byte
+			if e.Kind == Arrive && e.Op == Write {
+				payload = make([]byte, e.Length)
+			}
+			if err := w.Append(&e, payload); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.Close()
+		if l, err := Open(path); !errors.Is(err, ErrDamaged) {
+			t.Errorf("%s: error is %v, want ErrDamaged", name, err)
+			if err == nil {
+				l.Close()
+			}
 		}
 	}
 }

@@ -94,12 +94,12 @@ func (r *run) document() *report.Document {
 		},
 		Workload: report.Workload{
 			Kind: string(s.Workload.Kind), Size: int64(s.Workload.Size), Count: s.Workload.Count,
-			Bytes: int64(s.Workload.Bytes), Stride: int64(s.Workload.Stride),
+			Bytes: int64(s.Workload.Bytes), Stride: int64(s.Workload.Stride), Observers: s.Workload.Observers,
 		},
 		Calls: []report.Call{},
 	}
 	for _, f := range s.Drive.Faults {
-		doc.Drive.Faults = append(doc.Drive.Faults, string(f))
+		doc.Drive.Faults = append(doc.Drive.Faults, f.String())
 	}
 	return doc
 }

@@ -2,13 +2,17 @@ package campaign
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"powercut/guest/ledger"
 	"powercut/guest/workload"
 	"powercut/harness/crash"
+	"powercut/harness/disk"
 	"powercut/harness/latency"
 	"powercut/harness/report"
 	"powercut/harness/trace"
@@ -34,7 +38,7 @@ func (r *run) judge(rec *recording, state *crash.State, back *recovery) (*report
 		},
 		Latency: summarise(rec.history.Records, ledger.Record.Latency),
 		Sync:    summarise(rec.history.Records, ledger.Record.SyncLatency), Bill: tr.Bill,
-		Recovery: back.verdict, Findings: []report.Finding{},
+		Recovery: back.verdict, Findings: []report.Finding{}, Errors: failures(rec.history.Records),
 	}
 	survivors := back.survivors
 	recovered := back.verdict.Class == verdict.Recovered
@@ -54,7 +58,7 @@ func (r *run) judge(rec *recording, state *crash.State, back *recovery) (*report
 
 // readTrace reads a block log with what the scenario says of its drive.
 func readTrace(s scenarios.Scenario, in trace.Input) (*trace.Trace, error) {
-	in.CacheAdvertised = !slices.Contains(s.Drive.Faults, scenarios.CacheUnadvertised)
+	in.CacheAdvertised = !hasFault(s.Drive, disk.CacheUnadvertised)
 	in.WriteThrough = writesThrough(s.Drive)
 	tr, err := trace.Read(in)
 	if err != nil {
@@ -65,7 +69,44 @@ func readTrace(s scenarios.Scenario, in trace.Input) (*trace.Trace, error) {
 
 // writesThrough tells whether the drive holds nothing back.
 func writesThrough(d scenarios.Drive) bool {
-	return !d.WriteCache && !slices.Contains(d.Faults, scenarios.CacheUnadvertised) && !slices.Contains(d.Faults, scenarios.FUAIgnored)
+	return !d.WriteCache && !hasFault(d, disk.CacheUnadvertised)
+}
+
+func hasFault(d scenarios.Drive, kind disk.FaultKind) bool {
+	return slices.ContainsFunc(d.Faults, func(f scenarios.Fault) bool { return f.Kind == kind })
+}
+
+// failures says what became of ops that failed, and who was told; nil where none
+// did.
+func failures(records []ledger.Record) *report.Errors {
+	var out *report.Errors
+	for _, r := range records {
+		switch {
+		case r.Errno == 0:
+			continue
+		case out == nil:
+			out = &report.Errors{
+				First: r.Op, Errno: errnoName(r.Errno), Asked: int(r.Asked), Told: int(r.Told), Again: "not asked",
+			}
+			if r.Asked > 0 {
+				out.Again = errnoName(r.Again)
+			}
+		}
+		out.Count++
+		out.Last = errnoName(r.Errno)
+	}
+	return out
+}
+
+// errnoName is the name of an error number, such as EIO; success is 0.
+func errnoName(n int32) string {
+	if n == 0 {
+		return "success"
+	}
+	if name := unix.ErrnoName(unix.Errno(n)); name != "" {
+		return name
+	}
+	return fmt.Sprintf("errno %d", n)
 }
 
 // lag is the number of ops that the log may be behind the guest.
@@ -160,6 +201,13 @@ func measure(name string, c *report.Call) (float64, string) {
 		return count(c.Counts.Lost)
 	case "foreign":
 		return count(c.Counts.Foreign)
+	case "failed":
+		return count(c.Counts.Failed)
+	case "untold":
+		if c.Errors == nil || c.Errors.Asked == 0 {
+			return math.NaN(), "nobody was asked"
+		}
+		return count(c.Errors.Asked - c.Errors.Told)
 	case "journal-writes":
 		return number(c.Bill.JournalWrites)
 	case "flushes":
@@ -183,7 +231,7 @@ func intact(e scenarios.Expect, calls []workload.Call, by map[workload.Call]*rep
 	for _, call := range calls {
 		b, ok := e.Lost.For(call)
 		c := by[call]
-		if !ok || !b.Holds(0) || c.Recovery.Class != verdict.Recovered {
+		if !ok || !b.Holds(0) || b.Holds(1) || c.Recovery.Class != verdict.Recovered {
 			continue
 		}
 		for _, part := range [][2]string{{"size of the file", c.Size}, {"first content of the file", c.Setup}, {"holes of the file", c.Stray}} {

@@ -85,7 +85,7 @@ func (r *run) recordInto(ctx context.Context, rec *recording) error {
 	d := disk.New(disk.Config{
 		Base: rec.base, Size: int64(r.scenario.Filesystem.Size), Log: log,
 		WriteCache: r.scenario.Drive.WriteCache, Timing: timing(r.scenario.Drive.Timing),
-		Faults: faults(r.scenario.Drive.Faults), Counts: w.counts, Cut: w.event,
+		Faults: faults(r.scenario.Drive.Faults), Seed: rec.plan.Seed, Counts: w.counts, Cut: w.event,
 	})
 	g, err := r.machine.ForkLogged(ctx, rec.folder, d, r.qemuLog())
 	if err != nil {
@@ -325,17 +325,10 @@ func timing(t scenarios.Timing) *disk.Timing {
 	}
 }
 
-// faults is the drive's set of faults, from the scenario's list.
-func faults(list []scenarios.Fault) (f disk.Faults) {
-	for _, name := range list {
-		switch name {
-		case scenarios.FlushIgnored:
-			f.FlushIgnored = true
-		case scenarios.FUAIgnored:
-			f.FUAIgnored = true
-		case scenarios.CacheUnadvertised:
-			f.CacheUnadvertised = true
-		}
+// faults are the drive's, from the scenario's.
+func faults(list []scenarios.Fault) (out []disk.Fault) {
+	for _, f := range list {
+		out = append(out, disk.Fault(f))
 	}
-	return f
+	return out
 }

@@ -4,9 +4,11 @@
 package crash
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 
 	"powercut/harness/blocklog"
 	"powercut/harness/disk"
@@ -68,7 +70,8 @@ func Build(base io.ReaderAt, log *blocklog.Log, cut int, p Policy, seed uint64) 
 }
 
 // changes returns the requests that alter the media, in order of arrival, and
-// which of them are durable at the end of the events.
+// which of them are durable at the end of the events. One that a fault lets fail
+// alters nothing.
 func changes(events []blocklog.Event) []*change {
 	var all []*change
 	open := map[uint64]*change{} // by request
@@ -77,6 +80,10 @@ func changes(events []blocklog.Event) []*change {
 	for _, e := range events {
 		switch {
 		case e.Op == blocklog.Read:
+		case e.Kind == blocklog.Destage:
+			if c := find(all, e.Request); c != nil {
+				c.durable = true
+			}
 		case e.Op == blocklog.Flush && e.Kind == blocklog.Arrive:
 			flushes[e.Request] = answered
 		case e.Op == blocklog.Flush:
@@ -84,11 +91,11 @@ func changes(events []blocklog.Event) []*change {
 				covered = max(covered, flushes[e.Request])
 			}
 			delete(flushes, e.Request)
-		case e.Kind == blocklog.Arrive:
+		case e.Kind == blocklog.Arrive && e.Errno == 0:
 			c := &change{arrive: e}
 			open[e.Request] = c
 			all = append(all, c)
-		case e.Errno == 0:
+		case e.Kind == blocklog.Reply && e.Errno == 0:
 			answered++
 			c := open[e.Request]
 			c.order = answered
@@ -100,6 +107,15 @@ func changes(events []blocklog.Event) []*change {
 		c.durable = c.durable || c.order > 0 && c.order <= covered
 	}
 	return all
+}
+
+// find returns the change that a request made, or nil; all is in order of requests.
+func find(all []*change, request uint64) *change {
+	i, ok := slices.BinarySearchFunc(all, request, func(c *change, n uint64) int { return cmp.Compare(c.arrive.Request, n) })
+	if !ok {
+		return nil
+	}
+	return all[i]
 }
 
 type outcome int
@@ -129,21 +145,12 @@ func fate(p Policy, random *rand.Rand) outcome {
 // apply brings a change onto the media; with random, only some of its sectors.
 func apply(m *disk.Media, e blocklog.Event, random *rand.Rand) {
 	if random == nil {
-		put(m, e, 0, e.Length)
+		m.Apply(e, 0, e.Length)
 		return
 	}
 	for at := int64(0); at < e.Length; at += disk.SectorSize {
 		if random.IntN(2) == 0 {
-			put(m, e, at, disk.SectorSize)
+			m.Apply(e, at, disk.SectorSize)
 		}
 	}
-}
-
-// put brings length bytes from at of a change onto the media.
-func put(m *disk.Media, e blocklog.Event, at, length int64) {
-	if e.Op == blocklog.Write {
-		m.Write(e.Offset+at, length, e.DataAt+at)
-		return
-	}
-	m.Zero(e.Offset+at, length)
 }

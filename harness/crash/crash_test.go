@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
 	"powercut/harness/blocklog"
 	"powercut/harness/disk"
+	"powercut/harness/nbd"
 )
 
 const size = 8 * disk.SectorSize
@@ -21,7 +24,9 @@ type fataler interface {
 
 // record runs steps on a drive's log. Each step is a request; "w3" writes its
 // number to sector 3, "W3" does so with FUA, "f" flushes, "F" flushes without
-// effect. A "-" after it leaves the request without a reply, ever; ">" leaves it
+// effect, "e3" is a write that fails, "t3" one of three sectors, from there on, of
+// which the middle one never reaches the drive; "d2" says that the drive wrote
+// request 2 back by itself. A "-" after it leaves the request without a reply, ever; ">" leaves it
 // open until "<" answers the oldest open one.
 func record(t fataler, dir string, steps ...string) *blocklog.Log {
 	t.Helper()
@@ -32,7 +37,7 @@ func record(t fataler, dir string, steps ...string) *blocklog.Log {
 	}
 	var open []blocklog.Event
 	reply := func(e blocklog.Event) {
-		e.Kind, e.Time = blocklog.Reply, w.Now()
+		e.Kind, e.Time, e.Spoil = blocklog.Reply, w.Now(), blocklog.Spoil{}
 		if err := w.Append(&e, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -44,12 +49,26 @@ func record(t fataler, dir string, steps ...string) *blocklog.Log {
 			open = open[1:]
 			continue
 		}
+		if s[0] == 'd' {
+			e := blocklog.Event{Kind: blocklog.Destage, Request: uint64(s[1] - '0'), Op: blocklog.Write, Time: w.Now()}
+			if err := w.Append(&e, nil); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
 		n++
 		e := blocklog.Event{Kind: blocklog.Arrive, Request: uint64(n), Op: blocklog.Flush, Time: w.Now()}
 		var payload []byte
-		if s[0] == 'w' || s[0] == 'W' {
+		if strings.ContainsRune("wWet", rune(s[0])) {
 			e.Op, e.Offset, e.Length, e.FUA = blocklog.Write, int64(s[1]-'0')*disk.SectorSize, disk.SectorSize, s[0] == 'W'
 			payload = bytes.Repeat([]byte{n}, disk.SectorSize)
+		}
+		switch s[0] {
+		case 'e':
+			e.Errno = 5
+		case 't':
+			e.Length, payload = 3*e.Length, bytes.Repeat(payload, 3)
+			e.Spoil = blocklog.Spoil{Kind: blocklog.Torn, From: disk.SectorSize, To: 2 * disk.SectorSize}
 		}
 		e.NoEffect = s[0] == 'F'
 		if err := w.Append(&e, payload); err != nil {
@@ -113,6 +132,13 @@ func TestBuild(t *testing.T) {
 		{"a FUA write without a reply", []string{"W0-"}, "00000000", "10000000", 1},
 		{"the newest of one sector", []string{"w0", "w0", "f"}, "20000000", "20000000", 0},
 		{"an older durable version", []string{"w0", "f", "w0"}, "10000000", "30000000", 1},
+		{"a write that fails", []string{"w0", "f", "e0"}, "10000000", "10000000", 0},
+		{"a write that fails, without a reply", []string{"e0-"}, "00000000", "00000000", 0},
+		{"a torn write", []string{"w1", "f", "t0", "f"}, "31300000", "31300000", 0},
+		{"a torn write in the cache", []string{"t0"}, "00000000", "10100000", 1},
+		{"written back", []string{"w0", "w1", "d1"}, "10000000", "12000000", 1},
+		{"written back, and overwritten", []string{"w0", "d1", "w0"}, "10000000", "20000000", 1},
+		{"written back, late, under an ignored flush", []string{"w0", "F", "w1", "d1"}, "10000000", "13000000", 1},
 		{"a FUA write over a cached one", []string{"w0", "W0"}, "20000000", "20000000", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -134,7 +160,7 @@ func TestBuild(t *testing.T) {
 // TestEveryCut: a state is a function of the events before the cut alone, durable
 // sectors never go away, and a random state lies between lose and keep.
 func TestEveryCut(t *testing.T) {
-	steps := rapid.SliceOfN(rapid.SampledFrom([]string{"w0", "w1", "w2", "w0>", "w1>", "W0", "W2>", "f", "f>", "F"}), 1, 30)
+	steps := rapid.SliceOfN(rapid.SampledFrom([]string{"w0", "w1", "w2", "w0>", "w1>", "W0", "W2>", "f", "f>", "F", "e1", "t0", "t1>"}), 1, 30)
 	rapid.Check(t, func(t *rapid.T) {
 		dir, err := os.MkdirTemp("", "crash")
 		if err != nil {
@@ -196,4 +222,117 @@ func TestBadCut(t *testing.T) {
 			t.Errorf("a cut at %d of 2 events was taken", cut)
 		}
 	}
+}
+
+// TestDriveTellsTheTruth lets drives with faults serve requests, and compares what
+// they answer to reads with what their logs alone say: a cut that keeps all leaves
+// what was read last, and one that loses all only what was written at some time.
+func TestDriveTellsTheTruth(t *testing.T) {
+	kinds := []disk.Fault{
+		{Kind: disk.FlushIgnored},
+		{Kind: disk.FUAIgnored},
+		{Kind: disk.FlushLate, Delay: time.Nanosecond},
+		{Kind: disk.Failing, On: disk.OnAny, Select: disk.Select{Tries: 1}},
+		{Kind: disk.TornWrite, On: disk.OnWrite},
+		{Kind: disk.BitRot},
+		{Kind: disk.BoundedCache, Size: 2 * disk.SectorSize},
+		{Kind: disk.Destaging, Delay: time.Nanosecond},
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		var faults []disk.Fault
+		for _, f := range rapid.SliceOfNDistinct(rapid.SampledFrom(kinds), 0, 4, rapid.ID).Draw(t, "faults") {
+			if f.Kind != disk.BoundedCache && f.Kind != disk.Destaging {
+				f.Select.Chance = rapid.SampledFrom([]float64{0, 0.3}).Draw(t, "chance")
+			}
+			faults = append(faults, f)
+		}
+		dir, err := os.MkdirTemp("", "crash")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.RemoveAll(dir)
+		log, err := blocklog.Create(filepath.Join(dir, "log"), size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := disk.New(disk.Config{
+			Base: base, Size: size, Log: log, WriteCache: rapid.Bool().Draw(t, "write cache"), Faults: faults, Seed: rapid.Uint64().Draw(t, "seed"),
+			Counts: func() (uint64, uint64) { return 1, 0 },
+		})
+		for n := range rapid.IntRange(1, 20).Draw(t, "requests") {
+			submit(t, d, byte(n+1))
+		}
+		view := make([]byte, size)
+		for tries := 0; ; tries++ { // a read may fail as well
+			if d.Submit(&nbd.Request{Command: nbd.Read, Length: size, Data: view}, func(e error) { err = e }); err == nil || tries == 50 {
+				break
+			}
+		}
+		d.Close()
+		log.Close()
+		l, openErr := blocklog.Open(filepath.Join(dir, "log"))
+		if openErr != nil {
+			t.Fatal(openErr)
+		}
+		defer l.Close()
+		kept, lost := media(t, l, Keep), media(t, l, Lose)
+		if err == nil && !bytes.Equal(kept, view) {
+			t.Fatalf("faults %+v: what is read last is not what a cut leaves that keeps all", faults)
+		}
+		for at := int64(0); at < size; at += disk.SectorSize {
+			if !written(t, l, at, lost[at:at+disk.SectorSize]) {
+				t.Fatalf("faults %+v: the sector at %d holds what was never stored there", faults, at)
+			}
+		}
+	})
+}
+
+// submit lets a drive serve one request, at once.
+func submit(t *rapid.T, d *disk.Drive, content byte) {
+	r := &nbd.Request{Command: rapid.SampledFrom([]nbd.Command{nbd.Write, nbd.Write, nbd.Write, nbd.Flush, nbd.Trim}).Draw(t, "command")}
+	if r.Command != nbd.Flush {
+		first := rapid.IntRange(0, size/disk.SectorSize-1).Draw(t, "sector")
+		r.Offset, r.Length = int64(first)*disk.SectorSize, disk.SectorSize*rapid.IntRange(1, size/disk.SectorSize-first).Draw(t, "sectors")
+		r.FUA = rapid.Bool().Draw(t, "FUA")
+	}
+	if r.Command == nbd.Write {
+		r.Data = bytes.Repeat([]byte{content}, r.Length)
+	}
+	answered := false
+	d.Submit(r, func(error) { answered = true })
+	if !answered {
+		t.Fatal("no answer")
+	}
+}
+
+func media(t *rapid.T, l *blocklog.Log, p Policy) []byte {
+	s, err := Build(base, l, len(l.Events), p, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, size)
+	if _, err := s.Media.ReadAt(b, 0); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// written tells whether a sector's content is the base's or that of a payload.
+func written(t *rapid.T, l *blocklog.Log, at int64, sector []byte) bool {
+	if bytes.Equal(sector, make([]byte, disk.SectorSize)) {
+		return true
+	}
+	for _, e := range l.Events {
+		if e.Kind != blocklog.Arrive || e.Op != blocklog.Write || e.Errno != 0 || at < e.Offset || at >= e.Offset+e.Length {
+			continue
+		}
+		payload, err := l.Payload(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if torn := e.Spoil.Kind == blocklog.Torn && at-e.Offset >= e.Spoil.From && at-e.Offset < e.Spoil.To; !torn && bytes.Equal(payload[at-e.Offset:][:disk.SectorSize], sector) {
+			return true
+		}
+	}
+	return false
 }

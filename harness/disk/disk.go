@@ -14,8 +14,29 @@
 // independently of all others; which, is the choice of package crash. Reads see
 // every write that was answered.
 //
-// Faults, each a switch: flushes answered without effect, FUA without effect, and
-// a cache that the drive does not admit to, so that nobody sends it a flush.
+// # Faults
+//
+// A Fault changes what the drive does to the requests that it selects, and to no
+// others. Before op 1 of the workload the drive is honest, so that what ops are
+// judged against is on the media; a cache that is not advertised, or bounded, is a
+// property of the drive, and has no beginning. Permitted are
+//   - a flush without effect, or with one that comes late,
+//   - FUA, or write-through, without effect,
+//   - a cache that the drive does not admit to, so that nobody sends it a flush,
+//   - a request that fails: it is not carried out, and is answered with EIO,
+//   - answers that come late,
+//   - a write of which a part never reaches the drive, answered all the same,
+//   - a write that is stored with flipped bits, answered all the same.
+//
+// What becomes durable without any flush is not a fault but a habit of real
+// drives: a cache that is full, or that writes back what has been in it for long,
+// oldest first. Each write that becomes durable so has an event in the log.
+//
+// Rules are asked in the order of Config.Faults when a request arrives, under the
+// drive's lock. All they see is the request, its time and what they were asked
+// before, and all that is random comes from Config.Seed: the same requests at the
+// same times meet the same faults. What they decide is in the log, which alone
+// tells what the drive did.
 //
 // # The world stops
 //
@@ -32,19 +53,14 @@ package disk
 
 import (
 	"io"
+	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"powercut/harness/blocklog"
 	"powercut/harness/nbd"
 )
-
-// Faults are the drive's deliberate defects.
-type Faults struct {
-	FlushIgnored      bool // a flush is answered and has no effect
-	FUAIgnored        bool // a FUA write, or any with the cache off, is answered while it is volatile
-	CacheUnadvertised bool // the drive offers neither flush nor FUA, and has a cache all the same
-}
 
 // Config describes a drive.
 type Config struct {
@@ -55,7 +71,10 @@ type Config struct {
 	// from the media.
 	WriteCache bool
 	Timing     *Timing // nil: answer at once
-	Faults     Faults
+	// Faults are what is wrong with the drive; they are asked in this order. Seed is
+	// what they draw from.
+	Faults []Fault
+	Seed   uint64
 	// Counts reads the ledger: the op that began last and the records published.
 	Counts func() (started, acked uint64)
 	// Cut is asked before each event, with the position that it would have,
@@ -75,9 +94,15 @@ type Drive struct {
 	err      error // the first failure to record or to read
 	stopped  chan struct{}
 	done     bool // stopped is closed
+	rules    []*rule
+	cache    *cache        // nil where nothing is written back but by flushes
+	begun    time.Duration // when op 1 was first seen to have begun; 0: not yet
+	stalled  time.Duration // until when nothing is answered
 
-	queue chan job // requests that wait for the actuator; only with Timing
-	idle  sync.WaitGroup
+	hidden  bool     // the cache is not advertised
+	queue   chan job // requests that wait for the actuator; only with Timing
+	delayed chan job // requests that a fault holds back; only without Timing
+	idle    sync.WaitGroup
 }
 
 // job is a request on its way through the drive.
@@ -85,6 +110,10 @@ type job struct {
 	request *nbd.Request
 	event   blocklog.Event // as it arrived
 	reply   func(error)
+	held    time.Duration // for how long a fault holds it back
+	ready   time.Duration // from when on, therefore, it may be answered
+	late    time.Duration // of a flush: when its effect comes after its answer
+	order   int           // of a flush: the last change that it covers
 }
 
 // New returns a drive. Close ends it.
@@ -92,24 +121,35 @@ func New(cfg Config) *Drive {
 	if cfg.Counts == nil {
 		cfg.Counts = func() (uint64, uint64) { return 0, 0 }
 	}
-	d := &Drive{cfg: cfg, media: NewMedia(cfg.Size, cfg.Base, cfg.Log), stopped: make(chan struct{})}
-	if cfg.Timing != nil {
-		d.queue = make(chan job, 256) // more than nbd has in flight
+	d := &Drive{
+		cfg: cfg, media: NewMedia(cfg.Size, cfg.Base, cfg.Log), stopped: make(chan struct{}),
+		rules: newRules(cfg.Faults, cfg.Seed), cache: newCache(cfg.Faults),
+		hidden: slices.ContainsFunc(cfg.Faults, func(f Fault) bool { return f.Kind == CacheUnadvertised }),
+	}
+	const waiting = 256 // more than nbd has in flight
+	switch {
+	case cfg.Timing != nil:
+		d.queue = make(chan job, waiting)
 		d.idle.Go(d.actuator)
+	case slices.ContainsFunc(cfg.Faults, func(f Fault) bool { return f.Kind == Slow || f.Kind == Stalling }):
+		d.delayed = make(chan job, waiting)
+		d.idle.Go(d.line)
 	}
 	return d
 }
 
 // Export is what the drive says of itself to an NBD client.
 func (d *Drive) Export() nbd.Export {
-	honest := !d.cfg.Faults.CacheUnadvertised
-	return nbd.Export{Size: d.cfg.Size, Flush: honest, FUA: honest, Trim: true, WriteZeroes: true}
+	return nbd.Export{Size: d.cfg.Size, Flush: !d.hidden, FUA: !d.hidden, Trim: true, WriteZeroes: true}
 }
 
 // Stop stops the world, if it has not stopped yet, for that reason.
 func (d *Drive) Stop(reason string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if !d.done {
+		d.catchUp()
+	}
 	d.stop(reason)
 }
 
@@ -134,7 +174,9 @@ func (d *Drive) Cut() (reason string, position int, err error) {
 
 // Close stops the world and waits for the drive to come to rest.
 func (d *Drive) Close() {
-	d.Stop("drive closed")
+	d.mu.Lock()
+	d.stop("drive closed")
+	d.mu.Unlock()
 	d.idle.Wait()
 }
 
@@ -144,12 +186,16 @@ func (d *Drive) Submit(r *nbd.Request, reply func(error)) {
 	if !ok {
 		return
 	}
-	if d.queue == nil {
+	queue := d.queue
+	if d.delayed != nil && j.ready > j.event.Time {
+		queue = d.delayed
+	}
+	if queue == nil {
 		d.finish(j)
 		return
 	}
 	select {
-	case d.queue <- j:
+	case queue <- j:
 	case <-d.stopped:
 	}
 }
@@ -160,49 +206,79 @@ var operations = map[nbd.Command]blocklog.Op{
 	nbd.Trim: blocklog.Trim, nbd.WriteZeroes: blocklog.Zeroes,
 }
 
-// arrive logs that a request came in. It is false where the world has stopped.
+// arrive logs that a request came in, and what faults have in store for it. It is
+// false where the world has stopped.
 func (d *Drive) arrive(r *nbd.Request, reply func(error)) (job, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	e := blocklog.Event{
-		Kind: blocklog.Arrive, Request: d.requests + 1, Op: operations[r.Command],
-		FUA: r.FUA, Through: d.through(r), NoEffect: d.noEffect(r), Offset: r.Offset, Length: int64(r.Length),
+	if !d.catchUp() {
+		return job{}, false
 	}
+	j := job{request: r, reply: reply, event: blocklog.Event{
+		Kind: blocklog.Arrive, Request: d.requests + 1, Op: operations[r.Command],
+		FUA: r.FUA, Through: d.through(r), Offset: r.Offset, Length: int64(r.Length),
+	}}
+	d.observe(&j.event)
+	d.meet(&j)
 	var payload []byte
 	if r.Command == nbd.Write {
 		payload = r.Data
+		j.event.Spoil.Flip(payload)
 	}
-	if !d.record(&e, payload) {
+	if !d.record(&j.event, payload) {
 		return job{}, false
 	}
 	d.requests++
-	return job{request: r, event: e, reply: reply}, true
+	return j, true
 }
 
 // through tells whether a request goes to the media because there is no cache to
 // hold it.
 func (d *Drive) through(r *nbd.Request) bool {
-	cached := d.cfg.WriteCache || d.cfg.Faults.CacheUnadvertised
+	cached := d.cfg.WriteCache || d.hidden
 	return !cached && r.Command != nbd.Read && r.Command != nbd.Flush
 }
 
-// noEffect tells whether a fault takes the effect of a flush, or of a write to the
-// media, away.
-func (d *Drive) noEffect(r *nbd.Request) bool {
-	if r.Command == nbd.Flush {
-		return d.cfg.Faults.FlushIgnored
+// meet lets the faults decide on a request that arrives.
+func (d *Drive) meet(j *job) {
+	e := &j.event
+	if d.cache != nil {
+		j.order = d.cache.order
 	}
-	return (r.FUA || d.through(r)) && d.cfg.Faults.FUAIgnored
+	j.ready = max(e.Time, d.stalled)
+	if len(d.rules) == 0 || e.Started == 0 {
+		return
+	}
+	v := decide(d.rules, asked{
+		on: targets[e.Op], payload: e.Op == blocklog.Write, durable: e.FUA || e.Through,
+		offset: e.Offset, length: e.Length, since: e.Time - d.begun,
+	})
+	e.Errno, e.NoEffect, e.Spoil = int32(v.errno), v.noEffect, v.damage
+	j.late = v.late
+	if v.stall > 0 {
+		d.stalled = j.ready + v.stall
+		j.ready = d.stalled
+	}
+	j.ready += v.slow
+	j.held = v.stall + v.slow
 }
 
-// record completes an event and appends it to the log, unless the world has
+// observe fills in when an event happens, and where the ledger stands. The caller
+// holds the lock.
+func (d *Drive) observe(e *blocklog.Event) {
+	e.Started, e.Acked = d.cfg.Counts()
+	e.Time = d.cfg.Log.Now()
+	if d.begun == 0 && e.Started > 0 {
+		d.begun = max(e.Time, 1)
+	}
+}
+
+// record appends an event that was observed to the log, unless the world has
 // stopped or stops here. The caller holds the lock.
 func (d *Drive) record(e *blocklog.Event, payload []byte) bool {
 	if d.done {
 		return false
 	}
-	e.Started, e.Acked = d.cfg.Counts()
-	e.Time = d.cfg.Log.Now()
 	if d.cfg.Cut != nil {
 		if reason, cut := d.cfg.Cut(d.cfg.Log.Events(), e); cut {
 			d.stop(reason)
@@ -216,6 +292,39 @@ func (d *Drive) record(e *blocklog.Event, payload []byte) bool {
 	return true
 }
 
+// catchUp writes back what is due by now. Nothing that could tell happens between
+// two events, so it is early enough to do it before the next one. It is false where
+// the world has stopped. The caller holds the lock.
+func (d *Drive) catchUp() bool {
+	if d.cache == nil || d.done {
+		return !d.done
+	}
+	now := d.cfg.Log.Now()
+	for h, ok := d.cache.due(now); ok; h, ok = d.cache.due(now) {
+		if !d.destage(h) {
+			return false
+		}
+	}
+	return true
+}
+
+// makeRoom writes back what the cache cannot hold beside that many bytes.
+func (d *Drive) makeRoom(bytes int64) bool {
+	for h, ok := d.cache.excess(bytes); ok; h, ok = d.cache.excess(bytes) {
+		if !d.destage(h) {
+			return false
+		}
+	}
+	return true
+}
+
+// destage logs that a change became durable.
+func (d *Drive) destage(h held) bool {
+	e := blocklog.Event{Kind: blocklog.Destage, Request: h.request, Op: h.op}
+	d.observe(&e)
+	return d.record(&e, nil)
+}
+
 // fail stops the world because the harness cannot go on. The caller holds the lock.
 func (d *Drive) fail(err error) {
 	if d.err == nil {
@@ -226,32 +335,62 @@ func (d *Drive) fail(err error) {
 
 // finish applies a request and answers it.
 func (d *Drive) finish(j job) {
-	if !d.apply(j) {
+	if !d.apply(&j) {
+		return
+	}
+	if j.event.Errno != 0 {
+		j.reply(syscall.Errno(j.event.Errno))
 		return
 	}
 	j.reply(nil)
 }
 
-func (d *Drive) apply(j job) bool {
+func (d *Drive) apply(j *job) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.done {
+	if !d.catchUp() || !d.carryOut(j) {
 		return false
 	}
-	switch e := &j.event; e.Op {
-	case blocklog.Read:
+	e := j.event
+	e.Kind, e.Spoil = blocklog.Reply, blocklog.Spoil{}
+	d.observe(&e)
+	return d.record(&e, nil) && (d.cache == nil || d.hold(j, &e))
+}
+
+// carryOut does what a request asks for, unless it fails.
+func (d *Drive) carryOut(j *job) bool {
+	e := &j.event
+	switch {
+	case e.Errno != 0:
+	case e.Op == blocklog.Read:
 		if err := readFull(d.media, j.request.Data, e.Offset); err != nil {
 			d.fail(err)
 			return false
 		}
-	case blocklog.Write:
-		d.media.Write(e.Offset, e.Length, e.DataAt)
-	case blocklog.Trim, blocklog.Zeroes:
-		d.media.Zero(e.Offset, e.Length)
+	case e.Op != blocklog.Flush:
+		if d.cache != nil && e.Op == blocklog.Write && !e.Durable() && !d.makeRoom(e.Length) {
+			return false
+		}
+		d.media.Apply(*e, 0, e.Length)
 	}
-	e := j.event
-	e.Kind = blocklog.Reply
-	return d.record(&e, nil)
+	return true
+}
+
+// hold keeps account of what an answer means to the cache.
+func (d *Drive) hold(j *job, e *blocklog.Event) bool {
+	switch {
+	case e.Errno != 0 || e.Op == blocklog.Read:
+	case e.Op == blocklog.Flush && j.late > 0:
+		d.cache.late = append(d.cache.late, late{at: e.Time + j.late, order: j.order})
+	case e.Op == blocklog.Flush:
+		if !e.NoEffect {
+			d.cache.flushed(j.order)
+		}
+	case !e.Durable():
+		d.cache.admit(e)
+		return d.makeRoom(0) // of what is larger than the whole cache nothing stays in it
+	}
+	return true
 }
 
 // actuator serves requests one after the other, each at its time.
@@ -264,7 +403,7 @@ func (d *Drive) actuator() {
 		case <-d.stopped:
 			return
 		case j := <-d.queue:
-			done := m.Serve(d.cfg.Log.Now(), &j.event)
+			done := m.Serve(d.cfg.Log.Now(), &j.event) + j.held
 			timer.Reset(done - d.cfg.Log.Now())
 			select {
 			case <-d.stopped:

@@ -207,28 +207,6 @@ type brokenReader struct{}
 
 func (brokenReader) ReadAt([]byte, int64) (int, error) { return 0, errors.New("medium error") }
 
-// TestFaultsAreLogged: what a fault took away is told in the log.
-func TestFaultsAreLogged(t *testing.T) {
-	var noEffect []bool
-	d, log := newDrive(t, t.TempDir(), func(c *Config) {
-		c.Faults = Faults{FlushIgnored: true, FUAIgnored: true}
-		c.Cut = func(_ int, e *blocklog.Event) (string, bool) {
-			noEffect = append(noEffect, e.NoEffect)
-			return "", false
-		}
-	})
-	defer log.Close()
-	defer d.Close()
-	do(d, &nbd.Request{Command: nbd.Flush})
-	do(d, &nbd.Request{Command: nbd.Write, FUA: true, Length: 512, Data: make([]byte, 512)})
-	do(d, &nbd.Request{Command: nbd.Write, Length: 512, Data: make([]byte, 512)})
-	for i, want := range []bool{true, true, true, true, false, false} {
-		if noEffect[i] != want {
-			t.Errorf("event %d: no effect is %v, want %v", i, noEffect[i], want)
-		}
-	}
-}
-
 // TestTimedDriveAnswersAll: with an actuator each request is answered, in order,
 // and none before the drive's own clock allows it.
 func TestTimedDriveAnswersAll(t *testing.T) {

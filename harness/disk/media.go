@@ -3,6 +3,8 @@ package disk
 import (
 	"fmt"
 	"io"
+
+	"powercut/harness/blocklog"
 )
 
 // SectorSize is the unit that the media writes whole or not at all, in bytes.
@@ -57,6 +59,24 @@ func (m *Media) Zero(offset, length int64) {
 	for i := range length / SectorSize {
 		*m.slot(first + i) = zeros
 	}
+}
+
+// Apply brings length bytes, from at on, of a write, trim or write of zeroes onto
+// the media, but for what of it never reached the drive. All are multiples of
+// SectorSize; e is the request's Arrive.
+func (m *Media) Apply(e blocklog.Event, at, length int64) {
+	if e.Op != blocklog.Write {
+		m.Zero(e.Offset+at, length)
+		return
+	}
+	end := at + length
+	if d := e.Spoil; d.Kind == blocklog.Torn {
+		if before := min(end, d.From); before > at {
+			m.Write(e.Offset+at, before-at, e.DataAt+at)
+		}
+		at = max(at, min(d.To, end))
+	}
+	m.Write(e.Offset+at, end-at, e.DataAt+at)
 }
 
 // Changed is the number of bytes in pages that were written, an upper bound of

@@ -70,11 +70,12 @@ type Drive struct {
 
 // Workload is the plan, common to all calls.
 type Workload struct {
-	Kind   string `json:"kind" doc:"overwrite or append"`
-	Size   int64  `json:"size" doc:"size of the file before op 1, bytes (overwrite)"`
-	Count  int    `json:"count" doc:"ops planned"`
-	Bytes  int64  `json:"bytes" doc:"bytes that each op writes"`
-	Stride int64  `json:"stride" doc:"distance from the start of one op's bytes to the next op's, bytes"`
+	Kind      string `json:"kind" doc:"overwrite or append"`
+	Size      int64  `json:"size" doc:"size of the file before op 1, bytes (overwrite)"`
+	Count     int    `json:"count" doc:"ops planned"`
+	Bytes     int64  `json:"bytes" doc:"bytes that each op writes"`
+	Observers int    `json:"observers,omitempty" doc:"further descriptors of the file that sync after an op has failed"`
+	Stride    int64  `json:"stride" doc:"distance from the start of one op's bytes to the next op's, bytes"`
 }
 
 // Call is what was found for one sync call. Each has its own guest, drive and cut.
@@ -87,10 +88,23 @@ type Call struct {
 	Sync     latency.Summary  `json:"sync_latency" doc:"of acknowledged ops: the sync call alone; the same as latency where the write is the sync call"`
 	Bill     trace.Bill       `json:"bill" doc:"what an op cost: the mean over the completed ops of the requests that reached the drive while each ran"`
 	Recovery verdict.Recovery `json:"recovery" doc:"how a fresh guest fared with the disk"`
+	Errors   *Errors          `json:"errors,omitempty" doc:"ops whose write or sync call returned an error, and who was told; absent where there was none"`
 	Size     string           `json:"size,omitempty" doc:"what is wrong with the file's size after recovery"`
 	Setup    string           `json:"setup,omitempty" doc:"what is wrong with the file's first content, synced before op 1"`
 	Stray    string           `json:"stray,omitempty" doc:"what stands in the holes of an append file, where no op wrote"`
 	Findings []Finding        `json:"findings" doc:"every lost and foreign op, ascending"`
+}
+
+// Errors says what became of ops that failed. What failed is not acknowledged, and
+// a sync call that succeeds later does not make it so.
+type Errors struct {
+	First uint64 `json:"first_op" doc:"the first op that failed"`
+	Errno string `json:"errno" doc:"its error, such as EIO"`
+	Last  string `json:"last_errno" doc:"the error of the last op that failed"`
+	Count int    `json:"count" doc:"ops that failed"`
+	Asked int    `json:"observers_asked" doc:"other descriptors of the file, opened before op 1, that issued a sync call right after the first op that failed"`
+	Told  int    `json:"observers_told" doc:"of these, those whose sync call returned an error"`
+	Again string `json:"second_sync" doc:"what a second sync call on the descriptor of the first op that failed returned, after the observers': success, which proves nothing, an error such as EIO, or not asked"`
 }
 
 // Cut says where the power went.

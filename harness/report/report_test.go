@@ -139,6 +139,12 @@ func anyDocument(t *rapid.T) *Document {
 			},
 			Size: sentence.Draw(t, "size"),
 		}
+		if rapid.Bool().Draw(t, "failures") {
+			c.Errors = &Errors{
+				First: rapid.Uint64().Draw(t, "first"), Errno: word.Draw(t, "errno"), Last: word.Draw(t, "last"), Count: count.Draw(t, "failed ops"),
+				Asked: maybe.Draw(t, "asked"), Told: count.Draw(t, "told"), Again: word.Draw(t, "again"),
+			}
+		}
 		c.Findings = drawFindings(t)
 		for i := range c.Findings {
 			f := &c.Findings[i]

@@ -23,6 +23,7 @@ func Table(w io.Writer, d *Document, o Options) error {
 	p.blank()
 	p.calls(d.Calls)
 	p.cuts(d.Calls)
+	p.errors(d.Calls)
 	p.recoveries(d)
 	p.findings(d.Calls, o.full())
 	if o.Explain {
@@ -190,6 +191,36 @@ func (p *page) cuts(calls []Call) {
 		p.blank()
 		p.line(fitting(p, visible(cutColumns(calls), calls), calls))
 	}
+}
+
+// errors says of each call what failed, and who was told.
+func (p *page) errors(calls []Call) {
+	first := true
+	for _, c := range calls {
+		if c.Errors == nil {
+			continue
+		}
+		if first {
+			p.blank()
+		}
+		first = false
+		p.hang(4, amber, fmt.Sprintf("%s, %s failed:", c.Call, plural(c.Errors.Count, "op")), errorText(*c.Errors))
+	}
+}
+
+func errorText(e Errors) string {
+	text := fmt.Sprintf("op %d with %s", e.First, e.Errno)
+	if e.Count > 1 {
+		text += fmt.Sprintf(", the last one with %s", e.Last)
+	}
+	if e.Asked > 0 {
+		text += fmt.Sprintf(". After op %d %d of %s of the file got an error from a sync call, and a second one on its own got %s",
+			e.First, e.Told, plural(e.Asked, "other descriptor"), e.Again)
+		if e.Again == "success" {
+			text += ", which proves nothing"
+		}
+	}
+	return text + "."
 }
 
 func plural(n int, noun string) string {

@@ -15,6 +15,8 @@ type carry struct {
 	sector  int32 // of the file
 	op      int32
 	request int32 // index
+	at      int64 // place on the drive, in bytes
+	spoilt  bool  // a fault kept the drive from storing it
 }
 
 // classifier walks through the requests in order of arrival.
@@ -81,9 +83,11 @@ func (c *classifier) write(r *Request, index int, e blocklog.Event) error {
 		}
 		return fmt.Errorf("read payload at %d: %w", e.DataAt, err)
 	}
+	r.Spoil.Flip(c.payload) // back to what was sent
 	blocks, inJournal := c.journal.read(r.Offset, c.payload)
 	first := len(c.carries)
 	c.identify(r.Offset, index, !inJournal)
+	c.spoil(first, r)
 	r.Ops = opsOf(c.carries[first:])
 	switch {
 	case inJournal:
@@ -97,6 +101,15 @@ func (c *classifier) write(r *Request, index int, e blocklog.Event) error {
 		r.Class, r.Detail = Metadata, c.lay.areasOf(r.Offset, r.Length)
 	}
 	return nil
+}
+
+// spoil marks the carries, from one on, of what a fault kept from being stored.
+func (c *classifier) spoil(first int, r *Request) {
+	for i := range c.carries[first:] {
+		v := &c.carries[first+i]
+		at := v.at - r.Offset
+		v.spoilt = at < r.Spoil.To && r.Spoil.From < at+sector
+	}
 }
 
 // identify finds the sectors of the file in the payload. A sector that lies
@@ -126,7 +139,7 @@ func (c *classifier) identify(offset int64, index int, inPlace bool) {
 			continue
 		}
 		v := c.contents.versions[v]
-		c.carries = append(c.carries, carry{sector: v.sector, op: v.op, request: int32(index)})
+		c.carries = append(c.carries, carry{sector: v.sector, op: v.op, request: int32(index), at: (at + int64(i)) * sector})
 		if inPlace {
 			c.home[at+int64(i)] = v.sector
 		}

@@ -85,14 +85,17 @@ func (c *coverer) durable(r Request) (at, flush int) {
 	switch {
 	case r.Reply < 0 || r.Errno != 0:
 		return never, -1
-	case c.in.WriteThrough || r.FUA && !r.NoEffect:
+	case (c.in.WriteThrough || r.FUA || r.Through) && !r.NoEffect:
 		return r.Reply, -1
 	}
-	i := c.after(c.effective, r.Reply)
-	if i == len(c.effective) {
-		return never, -1
+	at, flush = never, -1
+	if i := c.after(c.effective, r.Reply); i < len(c.effective) {
+		at, flush = c.reqs[c.soonest[i]].Reply, c.soonest[i]
 	}
-	return c.reqs[c.soonest[i]].Reply, c.soonest[i]
+	if r.Destage >= 0 && r.Destage < at {
+		return r.Destage, -1
+	}
+	return at, flush
 }
 
 // after is the place in a list of requests of the first that arrived after a position.
@@ -152,6 +155,7 @@ func timeAt(events []blocklog.Event, at int) time.Duration {
 type part struct {
 	sector int32
 	writes []int // indices of the requests that carried it before the ack
+	spoilt []int // and of these those that a fault kept from storing it as it was
 	at     int   // where it became durable, or never
 	write  int   // index of the request that did it, where at is not never
 	flush  int   // and of the flush, or -1
@@ -197,6 +201,10 @@ func (c *coverer) part(s int32, w window) part {
 			continue
 		}
 		p.writes = append(p.writes, int(v.request))
+		if v.spoilt {
+			p.spoilt = append(p.spoilt, int(v.request))
+			continue
+		}
 		if at, flush := c.durable(r); at < p.at {
 			p.at, p.write, p.flush = at, int(v.request), flush
 		}
@@ -228,6 +236,9 @@ func (c *coverer) during(v *Cover, w window) {
 			v.Metadata = append(v.Metadata, r.Number)
 		default:
 			continue
+		}
+		if r.Spoil.Kind != 0 {
+			v.Spoilt = append(v.Spoilt, r.Number)
 		}
 		if at, _ := c.durable(r); at >= w.to {
 			v.Volatile = append(v.Volatile, r.Number)

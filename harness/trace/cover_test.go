@@ -93,6 +93,46 @@ func TestWhy(t *testing.T) {
 			why: "request 1 carried its data and was answered at position 1, yet it was volatile at the ack (position 2): it asked for FUA, which the drive ignored (fault), and the drive received no flush in the whole run",
 		},
 		{
+			name: "written back before the ack", script: "begin data /1 ~1 ack flush", durable: true, writes: []uint64{1},
+			why: "its data was durable at the ack (request 1 carried it, and the drive wrote it back by itself at position 2)",
+		},
+		{
+			name: "written back after a flush", script: "begin data /1 flush /2 ~1 ack", durable: true, writes: []uint64{1},
+			why: "its data was durable at the ack (request 1 carried it, flush 2 covered it at position 3)",
+		},
+		{
+			name: "written back after the ack", script: "begin data /1 flush:ignored /2 ack ~1", writes: []uint64{1},
+			why: "request 1 carried its data and was answered at position 1, yet it was volatile at the ack (position 4): flush 2 reached the drive, which ignored it (fault); the drive wrote it back by itself after that, at position 4",
+		},
+		{
+			name: "torn", script: "begin torn /1 flush /2 ack flush", writes: []uint64{1},
+			why: "request 1 carried its data, and bytes 0 to 512 of the request never reached the drive, which answered it all the same (fault)",
+		},
+		{
+			name: "rotten", script: "begin rotten /1 flush /2 ack flush", writes: []uint64{1},
+			why: "request 1 carried its data, and the drive stored it with bit 7 of the sector flipped (fault)",
+		},
+		{
+			name: "torn, and then whole", script: "begin torn /1 data /2 flush /3 ack", durable: true, writes: []uint64{1, 2},
+			why: "its data was durable at the ack (request 2 carried it, flush 3 covered it at position 5)",
+		},
+		{
+			name: "to fail, without an answer", script: "begin failing ack", writes: []uint64{1},
+			why: "request 1 carried its data, but had not been answered at the ack",
+		},
+		{
+			name: "failing", script: "begin failing /1:5 flush /2 ack", writes: []uint64{1},
+			why: "request 1 carried its data before the ack, and failed with errno 5",
+		},
+		{
+			name: "through", script: "begin through /1 ack flush", durable: true, writes: []uint64{1},
+			why: "its data was durable at the ack (request 1 carried it, to a drive that holds nothing back)",
+		},
+		{
+			name: "through, ignored", script: "begin through:ignored /1 ack", writes: []uint64{1},
+			why: "request 1 carried its data and was answered at position 1, yet it was volatile at the ack (position 2): the drive, which has no cache, held it back (fault), and the drive received no flush in the whole run",
+		},
+		{
 			name: "fua ignored, then a flush", script: "begin data:fua:ignored /1 flush /2 ack", durable: true, writes: []uint64{1},
 			why: "its data was durable at the ack (request 1 carried it, flush 2 covered it at position 3)",
 		},

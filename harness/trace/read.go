@@ -74,7 +74,7 @@ func Read(in Input) (*Trace, error) {
 	return t, nil
 }
 
-// join pairs the events of each request. It fills all of Request but Class,
+// join gathers the events of each request. It fills all of Request but Class,
 // Detail and Ops.
 func join(events []blocklog.Event, records []ledger.Record) ([]Request, error) {
 	done := finished(records)
@@ -98,6 +98,11 @@ func join(events []blocklog.Event, records []ledger.Record) ([]Request, error) {
 			}
 			r.Reply, r.ReplyAt, r.Errno = i, e.Time, e.Errno
 			r.NoEffect = r.NoEffect || e.NoEffect
+		case blocklog.Destage:
+			if e.Request == 0 || e.Request > uint64(len(reqs)) {
+				return nil, fmt.Errorf("event %d: request %d is destaged, which never arrived", i, e.Request)
+			}
+			reqs[e.Request-1].Destage = i
 		default:
 			return nil, fmt.Errorf("event %d: unknown kind %d", i, e.Kind)
 		}
@@ -107,9 +112,9 @@ func join(events []blocklog.Event, records []ledger.Record) ([]Request, error) {
 
 func arrived(e blocklog.Event, at int) Request {
 	return Request{
-		Number: e.Request, Op: e.Op, FUA: e.FUA, NoEffect: e.NoEffect,
-		Offset: e.Offset, Length: e.Length,
-		Arrive: at, Reply: -1, ArriveAt: e.Time,
+		Number: e.Request, Op: e.Op, FUA: e.FUA, NoEffect: e.NoEffect, Through: e.Through,
+		Offset: e.Offset, Length: e.Length, Errno: e.Errno, Spoil: e.Spoil,
+		Arrive: at, Reply: -1, Destage: -1, ArriveAt: e.Time,
 	}
 }
 

@@ -10,6 +10,8 @@ const (
 	NoWrite         Reason = "no write before the ack"                   // no request carried the data
 	WriteUnanswered Reason = "write unanswered at the ack"               // a request carried it, and was in flight
 	WriteFailed     Reason = "write failed"                              // … and was answered with an error
+	WriteTorn       Reason = "write torn by the drive"                   // … and this part of it never reached the media, a fault
+	WriteRotten     Reason = "write rotten on the media"                 // … and this part of it was stored with a bit flipped, a fault
 	NoFlush         Reason = "no flush before the ack"                   // it was answered, and no flush came between its answer and the ack
 	FlushEarly      Reason = "flush came before the write was answered"  // one came, too early to cover it
 	FlushUnanswered Reason = "flush unanswered at the ack"               // one came in time, and was in flight
@@ -25,6 +27,7 @@ const (
 	NoData           Reason = "no data" // the op wrote nothing
 	DataDurable      Reason = "data durable"
 	MetadataVolatile Reason = "data durable; metadata not"        // a journal write made during the op, or where there was none one of other metadata, was volatile at the ack
+	MetadataSpoilt   Reason = "data durable; metadata spoilt"     // a fault kept a part of such a write from being stored as it was
 	MetadataDurable  Reason = "data durable; metadata too"        // each of these was durable
 	NoMetadata       Reason = "data durable; no metadata written" // no such write was made during the op
 )
@@ -32,8 +35,8 @@ const (
 // LostReasons lists all that Cover.LostReason can return for an op with data.
 func LostReasons() []Reason {
 	return []Reason{
-		NoWrite, WriteUnanswered, WriteFailed, NoFlush, FlushEarly, FlushUnanswered, FlushFailed, FlushIgnored,
-		FUAIgnored, Unadvertised, MetadataVolatile, MetadataDurable, NoMetadata,
+		NoWrite, WriteUnanswered, WriteFailed, WriteTorn, WriteRotten, NoFlush, FlushEarly, FlushUnanswered, FlushFailed, FlushIgnored,
+		FUAIgnored, Unadvertised, MetadataVolatile, MetadataSpoilt, MetadataDurable, NoMetadata,
 	}
 }
 
@@ -45,6 +48,8 @@ func (c Cover) LostReason() Reason {
 	switch _, made, open := c.tables(); {
 	case len(made) == 0:
 		return NoMetadata
+	case len(c.Spoilt) > 0:
+		return MetadataSpoilt
 	case len(open) == 0:
 		return MetadataDurable
 	}

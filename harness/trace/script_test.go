@@ -67,7 +67,7 @@ func (s *story) arrive(e blocklog.Event) uint64 {
 
 func (s *story) reply(n uint64, errno int32) {
 	e := s.arrived[n-1]
-	e.Kind, e.Errno, e.DataAt = blocklog.Reply, errno, 0
+	e.Kind, e.Errno, e.DataAt, e.Spoil = blocklog.Reply, errno, 0, blocklog.Spoil{}
 	s.log(e)
 }
 
@@ -124,6 +124,22 @@ func (s *story) word(word string) {
 		s.record(5)
 	case name == "data":
 		s.sectors(from, to, fua, ignored)
+	case name == "torn": // the data, of which the first sector never reaches the drive
+		s.spoil(blocklog.Spoil{Kind: blocklog.Torn, To: sector})
+	case name == "rotten": // the data, of which the first sector is stored with a bit flipped
+		s.spoil(blocklog.Spoil{Kind: blocklog.Rot, To: sector, Bit: 7})
+	case name == "through": // the data, to a drive whose cache is off
+		s.sectors(from, to, fua, ignored)
+		s.amend(func(e *blocklog.Event) { e.Through = true })
+	case name == "failing": // the data, in a request that a fault lets fail
+		s.sectors(from, to, fua, ignored)
+		s.amend(func(e *blocklog.Event) { e.Errno = 5 })
+	case name[0] == '~': // a request is written back
+		n, err := strconv.ParseUint(name[1:], 10, 64)
+		if err != nil {
+			s.t.Fatalf("bad word %q", word)
+		}
+		s.log(blocklog.Event{Kind: blocklog.Destage, Request: n, Op: blocklog.Write})
 	case name == "head": // the first sector only
 		s.sectors(from, from+1, fua, ignored)
 	case name == "block": // the whole file-system block
@@ -132,6 +148,9 @@ func (s *story) word(word string) {
 		s.write(512, bytes.Repeat([]byte("inode..."), 128), fua, ignored)
 	case name == "commit":
 		s.write(9<<20, journalBlock(blockCommit), fua, ignored)
+		if strings.Contains(flags, "torn") {
+			s.amend(func(e *blocklog.Event) { e.Spoil = blocklog.Spoil{Kind: blocklog.Torn, To: sector} })
+		}
 	case name == "journal":
 		s.write(8<<20, append(descriptor(1), make([]byte, 4096)...), fua, ignored)
 	case name == "flush":
@@ -152,6 +171,21 @@ func (s *story) word(word string) {
 	default:
 		s.t.Fatalf("unknown word %q", word)
 	}
+}
+
+// spoil writes what data does, damaged on its way.
+func (s *story) spoil(d blocklog.Spoil) {
+	from, to := s.extent()
+	content := bytes.Clone(s.file[from*sector : to*sector])
+	d.Flip(content)
+	s.write(home+from*sector, content, false, false)
+	s.amend(func(e *blocklog.Event) { e.Spoil = d })
+}
+
+// amend changes the request that arrived last.
+func (s *story) amend(change func(e *blocklog.Event)) {
+	change(&s.arrived[len(s.arrived)-1])
+	change(&s.events[len(s.events)-1])
 }
 
 func (s *story) input() Input {

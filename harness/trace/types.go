@@ -30,8 +30,10 @@ type Request struct {
 	Number uint64
 	Op     blocklog.Op
 	FUA    bool
-	// NoEffect: the drive ignored the flush or the FUA flag.
+	// NoEffect: the drive ignored the flush, or FUA or its own writing through.
 	NoEffect bool
+	Through  bool           // the drive held nothing back
+	Spoil    blocklog.Spoil // what of a write was not stored as it was sent
 	Offset   int64
 	Length   int64
 	Errno    int32
@@ -39,6 +41,7 @@ type Request struct {
 	Reply    int // position in the log, or -1: never answered
 	ArriveAt time.Duration
 	ReplyAt  time.Duration // 0 where never answered
+	Destage  int           // position in the log at which the drive wrote it back by itself, or -1
 	Class    Class
 	// Detail is what is known beyond the class: for a journal write its jbd2
 	// blocks ("descriptor+2, commit"), for data the ops whose bytes it carries
@@ -84,13 +87,16 @@ type Cover struct {
 	// Durable: each sector of the data was in a write that had been answered before
 	// the ack without an error, and that was FUA, or was followed by a flush which
 	// arrived after that answer and was itself answered before the ack; neither had
-	// been ignored by the drive. An op without data is durable.
+	// been ignored by the drive. Or the drive had written it back by itself before the
+	// ack. A sector that a fault tore off or spoilt is not durable. An op without data
+	// is.
 	Durable bool
 	Reason  Reason
 	// Why says it in words, for a reader of the report: what carried the data,
 	// and which flush covered it, or that none reached or took effect.
 	Why string
 	// Journal and Metadata are the writes of these classes that arrived during the
-	// op, and Volatile those of both that were not durable at the ack.
-	Journal, Metadata, Volatile []uint64
+	// op, Volatile those of both that were not durable at the ack, and Spoilt those of
+	// which a fault kept a part from being stored as it was.
+	Journal, Metadata, Volatile, Spoilt []uint64
 }

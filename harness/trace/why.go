@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"powercut/harness/blocklog"
 )
 
 // explanation says why the data of an op was durable at its ack, or not: for its
@@ -38,11 +40,13 @@ func (x explanation) because() (Reason, string) {
 func (x explanation) covered() string {
 	last := slices.MaxFunc(x.parts, func(a, b part) int { return a.at - b.at })
 	write := x.reqs[last.write].Number
-	switch {
+	switch r := x.reqs[last.write]; {
+	case last.flush < 0 && r.Destage >= 0 && r.Destage == last.at:
+		return fmt.Sprintf("request %d carried it, and the drive wrote it back by itself at position %d", write, r.Destage)
 	case last.flush >= 0:
 		f := x.reqs[last.flush]
 		return fmt.Sprintf("request %d carried it, flush %d covered it at position %d", write, f.Number, f.Reply)
-	case x.in.WriteThrough:
+	case x.in.WriteThrough || r.Through && !r.FUA:
 		return fmt.Sprintf("request %d carried it, to a drive that holds nothing back", write)
 	}
 	return fmt.Sprintf("request %d carried it with FUA", write)
@@ -54,10 +58,12 @@ func (x explanation) open(p part, what string) (Reason, string) {
 	if len(p.writes) == 0 {
 		return NoWrite, x.uncarried(p, what)
 	}
-	best, failed := -1, -1
+	best, failed, spoilt := -1, -1, -1
 	for _, i := range p.writes {
 		r := x.reqs[i]
 		switch {
+		case slices.Contains(p.spoilt, i):
+			spoilt = i
 		case r.Reply < 0 || r.Reply >= x.w.to:
 		case r.Errno != 0:
 			failed = i
@@ -68,12 +74,23 @@ func (x explanation) open(p part, what string) (Reason, string) {
 	switch {
 	case best >= 0:
 		return x.volatile(x.reqs[best], what)
+	case spoilt >= 0:
+		return x.spoilt(x.reqs[spoilt], what)
 	case failed >= 0:
 		r := x.reqs[failed]
 		return WriteFailed, fmt.Sprintf("request %d carried %s before the ack, and failed with errno %d", r.Number, what, r.Errno)
 	}
 	first := x.reqs[p.writes[0]]
 	return WriteUnanswered, fmt.Sprintf("request %d carried %s, but had not been answered at the ack", first.Number, what)
+}
+
+// spoilt is the case of a write that a fault kept from being stored as it was.
+func (x explanation) spoilt(r Request, what string) (Reason, string) {
+	if r.Spoil.Kind == blocklog.Rot {
+		return WriteRotten, fmt.Sprintf("request %d carried %s, and the drive stored it with bit %d of the sector flipped (fault)", r.Number, what, r.Spoil.Bit)
+	}
+	return WriteTorn, fmt.Sprintf("request %d carried %s, and bytes %d to %d of the request never reached the drive, which answered it all the same (fault)",
+		r.Number, what, r.Spoil.From, r.Spoil.To)
 }
 
 // uncarried is the case of no write before the ack.
@@ -93,8 +110,14 @@ func (x explanation) volatile(r Request, what string) (Reason, string) {
 	text := fmt.Sprintf("request %d carried %s and was answered at position %d, yet it was volatile at the ack (position %d): ",
 		r.Number, what, r.Reply, x.w.to)
 	reason, flushed := x.flushed(r)
-	if r.FUA && r.NoEffect {
-		return FUAIgnored, text + "it asked for FUA, which the drive ignored (fault), and " + flushed
+	switch {
+	case r.FUA && r.NoEffect:
+		reason, flushed = FUAIgnored, "it asked for FUA, which the drive ignored (fault), and "+flushed
+	case r.Through && r.NoEffect:
+		reason, flushed = FUAIgnored, "the drive, which has no cache, held it back (fault), and "+flushed
+	}
+	if r.Destage >= 0 {
+		flushed += fmt.Sprintf("; the drive wrote it back by itself after that, at position %d", r.Destage)
 	}
 	return reason, text + flushed
 }
@@ -151,6 +174,10 @@ func (c Cover) metadata() string {
 	kind, made, open := c.tables()
 	if len(made) == 0 {
 		return "no journal or metadata write was made during the op"
+	}
+	if len(c.Spoilt) > 0 {
+		return fmt.Sprintf("of the %s writes made during the op (%s) these were torn, or stored with bits flipped, by the drive (fault): %s",
+			kind, numberText(made), numberText(c.Spoilt))
 	}
 	text := fmt.Sprintf("of the %s writes made during the op (%s) ", kind, numberText(made))
 	if len(open) == 0 {
