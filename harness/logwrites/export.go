@@ -33,7 +33,8 @@ const maxExtent = 32 << 20
 // Entries come in the order in which they became durable:
 //   - what a flush covered stands before the flush's own entry, in order of arrival;
 //   - what was durable by itself, by FUA or because the drive's write cache was off,
-//     stands where it was answered, with the flag FUA;
+//     stands where it was answered, and what the drive wrote back by itself where it
+//     did, with the flag FUA;
 //   - a flush that a fault took the effect of is no entry;
 //   - what was volatile at the cut stands after its mark, in order of arrival.
 //
@@ -90,6 +91,8 @@ type answered struct {
 func (x *exporter) event(e blocklog.Event) error {
 	switch {
 	case e.Op == blocklog.Read:
+	case e.Kind == blocklog.Destage:
+		return x.destaged(e.Request)
 	case e.Op == blocklog.Flush && e.Kind == blocklog.Arrive:
 		x.flushes[e.Request] = x.answered
 	case e.Op == blocklog.Flush:
@@ -98,9 +101,9 @@ func (x *exporter) event(e blocklog.Event) error {
 		if e.Errno == 0 && !e.NoEffect {
 			return x.flushed(covered)
 		}
-	case e.Kind == blocklog.Arrive:
+	case e.Kind == blocklog.Arrive && e.Errno == 0:
 		x.open[e.Request] = e
-	case e.Errno == 0:
+	case e.Kind == blocklog.Reply && e.Errno == 0:
 		arrive := x.open[e.Request]
 		delete(x.open, e.Request)
 		x.answered++
@@ -110,6 +113,17 @@ func (x *exporter) event(e blocklog.Event) error {
 		x.cache = append(x.cache, answered{arrive, x.answered})
 	}
 	return nil
+}
+
+// destaged writes a change that the drive made durable by itself.
+func (x *exporter) destaged(request uint64) error {
+	i := slices.IndexFunc(x.cache, func(c answered) bool { return c.arrive.Request == request })
+	if i < 0 {
+		return nil
+	}
+	arrive := x.cache[i].arrive
+	x.cache = slices.Delete(x.cache, i, i+1)
+	return x.write(arrive, FUA)
 }
 
 // flushed writes what a flush made durable: the first so many changes that were
@@ -151,12 +165,14 @@ func (x *exporter) end() error {
 	return x.w.Mark(EndMark)
 }
 
-// write writes those sectors of a change that no later arrival in the log has.
+// write writes those sectors of a change that reached the drive, and that no later
+// arrival in the log has.
 func (x *exporter) write(e blocklog.Event, flags Flags) error {
 	begun, end := int64(-1), e.Offset+e.Length
 	for at := e.Offset; at < end; at += SectorSize {
+		torn := e.Spoil.Kind == blocklog.Torn && at-e.Offset >= e.Spoil.From && at-e.Offset < e.Spoil.To
 		switch newest := x.newest.at(at / SectorSize); {
-		case *newest < e.Request:
+		case *newest < e.Request && !torn:
 			*newest = e.Request
 			if begun < 0 {
 				begun = at
