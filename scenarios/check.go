@@ -24,7 +24,7 @@ const maxFile Size = 1 << 30
 // be. The decoder tells where the field stood.
 func (s Scenario) check(d *decoder) error {
 	for _, check := range []func(*decoder) error{
-		s.checkTexts, s.checkMkfs, s.checkFile, s.checkWorkload, s.checkCut, s.checkExpect,
+		s.checkTexts, s.checkDrive, s.checkMkfs, s.checkFile, s.checkWorkload, s.checkCut, s.checkExpect,
 	} {
 		if err := check(d); err != nil {
 			return err

@@ -40,11 +40,14 @@ type Scenario struct {
 	AtCut      Fate          `yaml:"at-cut" doc:"what the cut does to the drive's volatile cache"`
 	Timeout    time.Duration `yaml:"timeout" min:"1s" max:"1h" doc:"for one sync call: its workload, and again its recovery"`
 	Expect     Expect        `yaml:"expect" doc:"what must hold for the run to pass"`
+	Matrix     Matrix        `yaml:"matrix,omitempty" doc:"many scenarios in one document, one for each combination of the values of some fields"`
 }
 
 // Guest is the virtual machine.
 type Guest struct {
-	Memory Size `yaml:"memory" min:"192MiB" max:"2GiB" doc:"the guest's memory"`
+	Memory     Size       `yaml:"memory" min:"192MiB" max:"2GiB" doc:"the guest's memory"`
+	WriteCache GuestCache `yaml:"write-cache,omitempty" doc:"what is written to /sys/block/*/queue/write_cache before the mount; left out: nothing"`
+	HdparmW    Switch     `yaml:"hdparm-w,omitempty" doc:"the drive's write cache, switched by the guest before the mount with the ATA command behind hdparm -W (ide, ahci); left out: not switched"`
 }
 
 // Filesystem is the file system under test.
@@ -57,10 +60,11 @@ type Filesystem struct {
 
 // Drive is the emulated drive.
 type Drive struct {
-	Bus        Bus     `yaml:"bus" doc:"how the guest reaches the drive"`
-	WriteCache bool    `yaml:"write-cache" doc:"on: a write is volatile until a flush; off: a write is answered once it is on the media"`
-	Timing     Timing  `yaml:"timing" doc:"the drive's mechanics: a profile's name, or a mapping of the fields below"`
-	Faults     []Fault `yaml:"faults,omitempty" max:"3" doc:"what is wrong with the drive"`
+	Bus        Bus       `yaml:"bus" doc:"how the guest reaches the drive"`
+	Cache      CacheMode `yaml:"cache,omitempty" doc:"QEMU's cache mode, in front of a drive with a volatile cache that honours FUA; left out: write-cache alone decides"`
+	WriteCache bool      `yaml:"write-cache" doc:"on: a write is volatile until a flush; off: a write is answered once it is on the media. With a cache mode: what the guest is told, which must agree with the mode and follows it where left out"`
+	Timing     Timing    `yaml:"timing" doc:"the drive's mechanics: a profile's name, or a mapping of the fields below"`
+	Faults     []Fault   `yaml:"faults,omitempty" max:"3" doc:"what is wrong with the drive"`
 }
 
 // Workload is what the guest does, once for each of Calls.

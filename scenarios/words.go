@@ -22,7 +22,11 @@ type Bus string
 
 // The buses.
 const (
-	IDE Bus = "ide" // PIIX: one command in flight, no FUA command
+	IDE       Bus = "ide"        // PIIX: one command in flight, no FUA command
+	AHCI      Bus = "ahci"       // SATA: queued commands, no FUA command
+	SCSI      Bus = "scsi-hd"    // virtio-scsi; FUA (dpofua=on)
+	VirtioBlk Bus = "virtio-blk" // no FUA command
+	NVMe      Bus = "nvme"       // FUA
 )
 
 // Fate is what becomes of the drive's volatile cache at the cut.
@@ -55,7 +59,13 @@ func choices(t reflect.Type) []string {
 	case reflect.TypeFor[FilesystemType]():
 		return words(Ext2, Ext3, Ext4)
 	case reflect.TypeFor[Bus]():
-		return words(IDE)
+		return words(IDE, AHCI, SCSI, VirtioBlk, NVMe)
+	case reflect.TypeFor[CacheMode]():
+		return words(Writeback, Uncached, Writethrough, Directsync, Unsafe)
+	case reflect.TypeFor[GuestCache]():
+		return words(GuestWriteThrough, GuestWriteBack)
+	case reflect.TypeFor[Switch]():
+		return words(On, Off)
 	case reflect.TypeFor[Fate]():
 		return words(Lose, Keep, Random)
 	case reflect.TypeFor[Fault]():

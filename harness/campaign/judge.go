@@ -22,12 +22,17 @@ func (r *run) judge(rec *recording, state *crash.State, back *recovery) (*report
 	tr, err := trace.Read(trace.Input{
 		Events: rec.log.Events[:rec.cut.Position], Payload: rec.log, Plan: rec.plan, Records: rec.history.Records,
 		Base: rec.base, CacheAdvertised: !slices.Contains(r.scenario.Drive.Faults, scenarios.CacheUnadvertised),
-		WriteThrough: writesThrough(r.scenario.Drive), Lag: r.lag(),
+		Unsafe: r.scenario.Drive.Cache.NoFlush(), WriteThrough: writesThrough(r.scenario.Drive), Lag: r.lag(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the block log: %w", err)
 	}
+	seen := seenIn(rec)
+	if err := r.checkFUA(rec, seen); err != nil {
+		return nil, err
+	}
 	c := &report.Call{
+		Seen: seen,
 		Call: string(rec.plan.Call), Folder: filepath.Base(rec.folder),
 		Cut: report.Cut{
 			Reason: rec.cut.Reason, Position: rec.cut.Position, Op: rec.cut.Started,
@@ -50,12 +55,15 @@ func (r *run) judge(rec *recording, state *crash.State, back *recovery) (*report
 		addFindings(c, result, tr)
 	}
 	c.Cut.Acked = uint64(c.Counts.Acked)
+	if err := r.checkBlame(c, tr); err != nil {
+		return nil, err
+	}
 	return c, writeJSON(filepath.Join(rec.folder, verdictFile), result)
 }
 
 // writesThrough tells whether the drive holds nothing back.
 func writesThrough(d scenarios.Drive) bool {
-	return !d.WriteCache && !slices.Contains(d.Faults, scenarios.CacheUnadvertised) && !slices.Contains(d.Faults, scenarios.FUAIgnored)
+	return !d.Volatile() && !slices.Contains(d.Faults, scenarios.CacheUnadvertised) && !slices.Contains(d.Faults, scenarios.FUAIgnored)
 }
 
 // lag is the number of ops that the log may be behind the guest.

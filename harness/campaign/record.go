@@ -28,6 +28,7 @@ type recording struct {
 	log     *blocklog.Log
 	history verdict.History
 	cut     cutPoint
+	drive   wire.FoundDrive // as the guest took it when the workload began
 }
 
 func (r *recording) close() {
@@ -84,7 +85,7 @@ func (r *run) recordInto(ctx context.Context, rec *recording) error {
 	w := &watch{trigger: newTrigger(r.scenario.Cut, rec.plan.Seed), out: out, log: log, progress: r.lab.Progress}
 	d := disk.New(disk.Config{
 		Base: rec.base, Size: int64(r.scenario.Filesystem.Size), Log: log,
-		WriteCache: r.scenario.Drive.WriteCache, Timing: timing(r.scenario.Drive.Timing),
+		WriteCache: r.scenario.Drive.Volatile(), Unsafe: r.scenario.Drive.Cache.NoFlush(), Timing: timing(r.scenario.Drive.Timing),
 		Faults: faults(r.scenario.Drive.Faults), Counts: w.counts, Cut: w.event,
 	})
 	g, err := r.machine.Fork(ctx, rec.folder, d)
@@ -97,6 +98,7 @@ func (r *run) recordInto(ctx context.Context, rec *recording) error {
 	if err := w.run(ctx, r, g, rec.plan); err != nil {
 		return err
 	}
+	rec.drive = w.found()
 	rec.history = verdict.History{Plan: rec.plan, Records: w.records, Started: r.begun(w)}
 	reason, position, err := d.Cut()
 	if err != nil {
@@ -117,7 +119,8 @@ type watch struct {
 	mu      sync.Mutex // guards trigger
 	memory  atomic.Pointer[ledger.Region]
 	serial  serialCounts
-	records []ledger.Record // taken so far; for the goroutine of run
+	drive   atomic.Pointer[wire.FoundDrive] // as the guest took it when the workload began
+	records []ledger.Record                 // taken so far; for the goroutine of run
 }
 
 // serialCounts stand in for the ledger's counts where acks come over the control
@@ -136,6 +139,15 @@ func (w *watch) counts() (started, acked uint64) {
 	}
 	acked = w.serial.acked.Load()
 	return w.serial.started.Load(), acked
+}
+
+// found is the drive as the guest took it; zero where the power went before it
+// could tell.
+func (w *watch) found() wire.FoundDrive {
+	if d := w.drive.Load(); d != nil {
+		return *d
+	}
+	return wire.FoundDrive{}
 }
 
 func (w *watch) event(position int, e *blocklog.Event) (string, bool) {
@@ -190,11 +202,18 @@ func (w *watch) drain(talk <-chan error, acks <-chan ledger.Record) error {
 
 // converse asks for the workload and listens until it ends.
 func (w *watch) converse(ctx context.Context, r *run, g *machine.Guest, p workload.Plan, acks chan<- ledger.Record) error {
-	ask := wire.Workload{Mount: r.mount(), Plan: p, Serial: r.serial()}
+	ask := wire.Workload{Mount: r.mount(), Plan: p, Serial: r.serial(), Cache: cacheSwitches(r.scenario.Guest)}
 	return g.Ask(ctx, wire.Record, ask, func(f wire.Frame) (bool, error) {
 		switch f.Type {
 		case wire.RecordDone:
 			return true, nil
+		case wire.Mounted:
+			var d wire.FoundDrive
+			if err := f.Decode(&d); err != nil {
+				return false, err
+			}
+			w.drive.Store(&d)
+			return false, nil
 		case wire.Begun:
 			var s wire.Start
 			if err := f.Decode(&s); err != nil {
@@ -304,6 +323,11 @@ func (r *run) begun(w *watch) uint64 {
 func (r *run) mount() wire.Mount {
 	fs := r.scenario.Filesystem
 	return wire.Mount{Type: string(fs.Type), Options: fs.Mount, Check: needsCheck(fs)}
+}
+
+// cacheSwitches are what the guest does to the drive's cache, from the scenario's.
+func cacheSwitches(g scenarios.Guest) wire.CacheSwitches {
+	return wire.CacheSwitches{HdparmW: string(g.HdparmW), Kernel: string(g.WriteCache)}
 }
 
 // timing is the drive's, from the scenario's; nil where there is none.

@@ -44,7 +44,7 @@ func (r *run) recover(ctx context.Context, rec *recording, state *crash.State) (
 		return nil, err
 	}
 	defer log.Close()
-	d := disk.New(disk.Config{Base: state.Media, Size: state.Media.Size(), Log: log, WriteCache: r.scenario.Drive.WriteCache})
+	d := disk.New(disk.Config{Base: state.Media, Size: state.Media.Size(), Log: log, WriteCache: r.scenario.Drive.Volatile()})
 	limited, cancel := context.WithTimeout(ctx, r.scenario.Timeout)
 	defer cancel()
 	g, err := r.machine.Fork(limited, folder, d)

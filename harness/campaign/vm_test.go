@@ -92,11 +92,17 @@ func table(t *testing.T, doc *report.Document) string {
 func TestLibrary(t *testing.T) {
 	l := newLab(t)
 	for _, i := range scenarios.List() {
-		t.Run(i.Name, func(t *testing.T) {
-			if doc := runScenario(t, l, load(t, i.Name), 1); !doc.Held {
-				t.Errorf("expectations were not met:\n%s", table(t, doc))
-			}
-		})
+		all, err := scenarios.Find(i.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range all {
+			t.Run(s.Name, func(t *testing.T) {
+				if doc := runScenario(t, l, s, 1); !doc.Held {
+					t.Errorf("expectations were not met:\n%s", table(t, doc))
+				}
+			})
+		}
 	}
 }
 
@@ -278,7 +284,8 @@ func TestRecoveryVerdicts(t *testing.T) {
 	r, rec := recorded(t, s)
 	state := func(base interface {
 		ReadAt([]byte, int64) (int, error)
-	}) *crash.State {
+	},
+	) *crash.State {
 		return &crash.State{Media: disk.NewMedia(int64(s.Filesystem.Size), base, rec.log)}
 	}
 	for _, c := range []struct {

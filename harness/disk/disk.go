@@ -54,8 +54,13 @@ type Config struct {
 	// WriteCache tells whether writes are answered from the cache, at bus speed, or
 	// from the media.
 	WriteCache bool
-	Timing     *Timing // nil: answer at once
-	Faults     Faults
+	// Unsafe makes QEMU drop flushes and FUA, as its cache mode unsafe does with a
+	// file: its NBD client drops what the server does not offer, and only that,
+	// whatever cache.no-flush says (block/nbd.c flushes in bdrv_co_flush_to_os, which
+	// no-flush leaves alone).
+	Unsafe bool
+	Timing *Timing // nil: answer at once
+	Faults Faults
 	// Counts reads the ledger: the op that began last and the records published.
 	Counts func() (started, acked uint64)
 	// Cut is asked before each event, with the position that it would have,
@@ -102,8 +107,8 @@ func New(cfg Config) *Drive {
 
 // Export is what the drive says of itself to an NBD client.
 func (d *Drive) Export() nbd.Export {
-	honest := !d.cfg.Faults.CacheUnadvertised
-	return nbd.Export{Size: d.cfg.Size, Flush: honest, FUA: honest, Trim: true, WriteZeroes: true}
+	offered := !d.cfg.Faults.CacheUnadvertised && !d.cfg.Unsafe
+	return nbd.Export{Size: d.cfg.Size, Flush: offered, FUA: offered, Trim: true, WriteZeroes: true}
 }
 
 // Stop stops the world, if it has not stopped yet, for that reason.

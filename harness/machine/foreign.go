@@ -18,7 +18,7 @@ func (m *Machine) ForkForeign(ctx context.Context, dir, socket string) (*Guest, 
 		return nil, err
 	}
 	cfg.ConsolePath = ConsoleFile
-	cfg.Disk = &qemu.Disk{Socket: socket, Bus: m.Spec.Bus, WriteCache: m.Spec.WriteCache}
+	cfg.Disk = &qemu.Disk{Socket: socket, Bus: m.Spec.Bus, WriteCache: m.Spec.WriteCache, Direct: m.Spec.Direct, NoFlush: m.Spec.NoFlush}
 	vm, err := qemu.Start(ctx, cfg)
 	if err != nil {
 		return nil, err

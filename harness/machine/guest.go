@@ -47,7 +47,7 @@ func (m *Machine) start(ctx context.Context, cfg qemu.Config, d *disk.Drive) (*G
 	g := &Guest{drive: d, served: make(chan error, 1), cancel: cancel}
 	go func() { g.served <- serveOne(serving, l, d) }()
 	cfg.ConsolePath = ConsoleFile
-	cfg.Disk = &qemu.Disk{Socket: socketFile, Bus: m.Spec.Bus, WriteCache: m.Spec.WriteCache}
+	cfg.Disk = &qemu.Disk{Socket: socketFile, Bus: m.Spec.Bus, WriteCache: m.Spec.WriteCache, Direct: m.Spec.Direct, NoFlush: m.Spec.NoFlush}
 	g.vm, err = qemu.Start(ctx, cfg)
 	os.Remove(path) // QEMU is connected, or never will be
 	if err != nil {

@@ -167,6 +167,7 @@ func (c Config) identity() []string {
 	if c.Disk != nil {
 		disk := *c.Disk
 		disk.Socket, disk.Export = "", ""
+		disk.Direct, disk.NoFlush = false, false // of the back end: no part of the device state
 		c.Disk = &disk
 	}
 	return c.args()

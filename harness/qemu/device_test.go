@@ -48,9 +48,9 @@ func TestDiskFronts(t *testing.T) {
 		"":        "-device ide-hd,bus=ide.0,unit=0,drive=disk,write-cache=on,werror=report,rerror=report,model=POWERCUT emulated drive write cache on",
 		IDE:       "-device ide-hd,bus=ide.0,unit=0,drive=disk,write-cache=on,werror=report,rerror=report,model=POWERCUT emulated drive write cache on",
 		AHCI:      "-device ahci,id=ahci -device ide-hd,bus=ahci.0,drive=disk,write-cache=on,werror=report,rerror=report,model=POWERCUT emulated drive write cache on",
-		SCSI:      "-device virtio-scsi-pci,id=scsi -device scsi-hd,bus=scsi.0,drive=disk,write-cache=on,werror=report,rerror=report",
+		SCSI:      "-device virtio-scsi-pci,id=scsi -device scsi-hd,bus=scsi.0,dpofua=on,drive=disk,write-cache=on,werror=report,rerror=report",
 		VirtioBlk: "-device virtio-blk-pci,drive=disk,write-cache=on,werror=report,rerror=report",
-		NVMe:      "-device nvme,serial=powercut,drive=disk,write-cache=on",
+		NVMe:      "", // plugged into a running machine
 	}
 	for bus, want := range tests {
 		d := Disk{Socket: "s", Bus: bus, WriteCache: true}
@@ -84,7 +84,7 @@ func TestDiskCheck(t *testing.T) {
 	}{
 		"no socket":   {Disk{}, "no socket"},
 		"long socket": {Disk{Socket: strings.Repeat("x", 108)}, "the limit is 107"},
-		"unknown bus": {Disk{Socket: "s", Bus: "isa"}, "there are ide, ahci, scsi, virtio-blk, nvme"},
+		"unknown bus": {Disk{Socket: "s", Bus: "isa"}, "there are ide, ahci, scsi-hd, virtio-blk, nvme"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

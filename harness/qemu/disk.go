@@ -1,6 +1,7 @@
 package qemu
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,7 +15,7 @@ type Bus string
 const (
 	IDE       Bus = "ide"
 	AHCI      Bus = "ahci"
-	SCSI      Bus = "scsi"
+	SCSI      Bus = "scsi-hd"
 	VirtioBlk Bus = "virtio-blk"
 	NVMe      Bus = "nvme"
 )
@@ -32,17 +33,19 @@ type Disk struct {
 	Export     string // name of the NBD export; mostly empty
 	Bus        Bus    // empty: IDE
 	WriteCache bool   // whether the drive tells the guest of a volatile write cache
+	Direct     bool   // cache.direct: bypass the host's page cache, if there is one
+	NoFlush    bool   // cache.no-flush: drop the guest's flushes
 }
 
-// Args attach the drive. QEMU adds no cache of its own and passes every flush
-// on (cache.no-flush=off), passes trims on, and reports errors to the guest
-// where a bus lets it be told to (NVMe always does).
+// Args attach the drive. QEMU adds no cache of its own, passes flushes on unless
+// NoFlush is set, passes trims on, and reports errors to the guest where a bus
+// lets it be told to (NVMe always does).
 func (d Disk) Args() []string {
 	back := "driver=nbd,node-name=disk,server.type=unix,server.path=" + escape(d.Socket)
 	if d.Export != "" {
 		back += ",export=" + escape(d.Export)
 	}
-	back += ",discard=unmap,cache.direct=off,cache.no-flush=off"
+	back += ",discard=unmap,cache.direct=" + onOff(d.Direct) + ",cache.no-flush=" + onOff(d.NoFlush)
 	return append([]string{"-blockdev", back}, d.front()...)
 }
 
@@ -59,14 +62,30 @@ func (d Disk) front() []string {
 	case AHCI:
 		return []string{"-device", "ahci,id=ahci", "-device", "ide-hd,bus=ahci.0," + opts + report + model}
 	case SCSI:
-		return []string{"-device", "virtio-scsi-pci,id=scsi", "-device", "scsi-hd,bus=scsi.0," + opts + report}
+		return []string{"-device", "virtio-scsi-pci,id=scsi", "-device", "scsi-hd,bus=scsi.0,dpofua=on," + opts + report}
 	case VirtioBlk:
 		return []string{"-device", "virtio-blk-pci," + opts + report}
 	case NVMe:
-		return []string{"-device", "nvme,serial=powercut," + opts}
+		return nil // plugged in later: see plugDisk
 	default:
 		return []string{"-device", "ide-hd,bus=ide.0,unit=0," + opts + report + model}
 	}
+}
+
+// plugged tells whether the drive's device is plugged into a running machine.
+// QEMU (7.2, hw/nvme/ctrl.c) cannot save a machine with an NVMe controller, so
+// that a template has none, and a fork is given one.
+func (d Disk) plugged() bool { return d.Bus == NVMe }
+
+// plugDisk gives the running machine its drive, where that is not there from the
+// start. The guest's kernel finds it by PCI hotplug, a moment later.
+func (vm *VM) plugDisk(ctx context.Context) error {
+	d := vm.cfg.Disk
+	if d == nil || !d.plugged() {
+		return nil
+	}
+	device := map[string]any{"driver": "nvme", "serial": "powercut", "drive": "disk", "write-cache": onOff(d.WriteCache)}
+	return vm.monitor.Execute(ctx, "device_add", device, nil)
 }
 
 // model is the name that an IDE drive gives of itself. Its 31st character

@@ -45,10 +45,16 @@ func (p *page) head(d *Document) {
 	if len(d.Drive.Faults) > 0 {
 		p.hang(margin, amber, "faults", "deliberate: "+strings.Join(d.Drive.Faults, ", "))
 	}
+	if d.Drive.Seen != (Seen{}) {
+		p.hang(margin, faint, "seen", seen(d.Drive.Seen))
+	}
 	p.hang(margin, faint, "the cut", fate(d.Drive))
 	p.hang(margin, faint, "workload", plan(d.Workload))
 	p.hang(margin, faint, "seed", fmt.Sprint(d.Seed))
 	p.hang(margin, faint, "machine", emulator(d.Machine))
+	if dropsFUA(d.Drive) {
+		p.hang(margin, amber, "warning", fuaWarning)
+	}
 	if d.Machine.Ledger == LedgerSerial {
 		p.hang(margin, amber, "warning", serialWarning)
 	}
@@ -59,6 +65,30 @@ const serialWarning = "the ledger is a serial line, not shared memory. An ack re
 	"happened, and the last ones not at all: all ops of the plan count as begun, an op lost right after its ack " +
 	"may count as never acked, and a flush that followed an ack may seem to have come before it. What is called " +
 	"lost is lost."
+
+// inForce counts flushes and FUA writes in words.
+func inForce(s Seen) (flushes, fua string) {
+	flushes, fua = "no flush", "no FUA write"
+	switch {
+	case s.Flushes == 1:
+		flushes = "1 flush"
+	case s.Flushes > 1:
+		flushes = fmt.Sprintf("%d flushes", s.Flushes)
+	}
+	if s.FUAWrites > 0 {
+		fua = plural(s.FUAWrites, "FUA write")
+	}
+	return flushes, fua
+}
+
+// fuaWarning says what an NVMe drive of QEMU cannot show.
+const fuaWarning = "QEMU's NVMe controller drops FUA: what the guest writes to be durable at once is not. " +
+	"What that alone may have lost is not judged."
+
+// dropsFUA tells whether the guest sent FUA to an NVMe drive, and none arrived.
+func dropsFUA(d Drive) bool {
+	return d.Bus == "nvme" && d.WriteCache && d.Seen.GuestFUA && d.Seen.FUAWrites == 0
+}
 
 func kernel(m Machine) string {
 	if m.Release == "" {
@@ -95,7 +125,35 @@ func drive(d Drive) string {
 	if d.Timing != "" && d.Timing != "none" {
 		timing = "timing " + d.Timing
 	}
-	return fmt.Sprintf("%s, %s, %s", d.Bus, cache, timing)
+	return fmt.Sprintf("%s, %s, %s", d.Bus, cache+switches(d), timing)
+}
+
+// switches says what stands between the guest and the drive's cache.
+func switches(d Drive) string {
+	s := ""
+	if d.Cache != "" {
+		s += fmt.Sprintf(", QEMU's cache=%s (guest told of %s)", d.Cache, map[bool]string{true: "a cache", false: "none"}[d.Told])
+	}
+	if d.HdparmW != "" {
+		s += ", switched " + d.HdparmW + " by the guest (hdparm -W)"
+	}
+	if d.GuestCache != "" {
+		s += ", guest made to take it for " + d.GuestCache
+	}
+	return s
+}
+
+// seen says what reached the drive, as proof of what was in force.
+func seen(s Seen) string {
+	flushes, fua := inForce(s)
+	guest := ""
+	if s.GuestCache != "" {
+		guest = "; to the guest's kernel the cache is " + s.GuestCache
+		if s.GuestFUA {
+			guest += ", with FUA"
+		}
+	}
+	return fmt.Sprintf("%s, %s among %s%s", flushes, fua, plural(s.Writes, "write"), guest)
 }
 
 // fate says what the cut did to volatile writes.

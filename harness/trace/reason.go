@@ -17,6 +17,7 @@ const (
 	FlushIgnored    Reason = "flush ignored by the drive"                // … and had no effect, a fault
 	FUAIgnored      Reason = "FUA ignored by the drive"                  // the write asked for FUA in vain, a fault, and no flush made up for it
 	Unadvertised    Reason = "cache never advertised: no flush can come" // a fault: the guest had nothing to flush
+	Dropped         Reason = "flushes dropped by QEMU (cache=unsafe)"    // whatever the guest sent, nothing came
 )
 
 // The reasons where it was durable. Of an op that is lost all the same
@@ -33,7 +34,7 @@ const (
 func LostReasons() []Reason {
 	return []Reason{
 		NoWrite, WriteUnanswered, WriteFailed, NoFlush, FlushEarly, FlushUnanswered, FlushFailed, FlushIgnored,
-		FUAIgnored, Unadvertised, MetadataVolatile, MetadataDurable, NoMetadata,
+		FUAIgnored, Unadvertised, Dropped, MetadataVolatile, MetadataDurable, NoMetadata,
 	}
 }
 
