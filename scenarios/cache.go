@@ -53,14 +53,6 @@ const (
 // has a volatile cache, and write-cache is what the guest is told.
 func (d Drive) Volatile() bool { return d.WriteCache || d.Cache != "" }
 
-// settle gives write-cache the value that the cache mode implies, where the
-// document does not say it.
-func (d *Drive) settle(given bool) {
-	if d.Cache != "" && !given {
-		d.WriteCache = d.Cache.GuestCache()
-	}
-}
-
 // checkDrive demands that the switches of cache and bus do not contradict.
 func (s Scenario) checkDrive(d *decoder) error {
 	v := s.Drive
@@ -71,7 +63,7 @@ func (s Scenario) checkDrive(d *decoder) error {
 	if s.Guest.HdparmW != "" && v.Bus != IDE && v.Bus != AHCI {
 		return d.at("guest.hdparm-w").errorf("guest.hdparm-w: is an ATA command, and the bus %s has none; allowed with the buses %s and %s", v.Bus, IDE, AHCI)
 	}
-	return nil
+	return s.checkBackend(d)
 }
 
 func cacheWord(on bool) string {

@@ -56,8 +56,7 @@ func finish(src *source, root *node, overrides []Override) (Scenario, error) {
 	if _, given := d.values["workload.size"]; !given && s.Workload.Kind == workload.Append {
 		s.Workload.Size = s.Workload.full()
 	}
-	_, given := d.values["drive.write-cache"]
-	s.Drive.settle(given)
+	s.settle(&d)
 	if slices.ContainsFunc(overrides, func(o Override) bool { return o.Path == "workload.calls" }) {
 		s.Expect.forget(s.Workload.Calls, func(path string) bool { return d.at(path).source == src })
 	}

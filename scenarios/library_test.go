@@ -49,6 +49,7 @@ func TestLibrary(t *testing.T) {
 func TestLibraryHolds(t *testing.T) {
 	want := map[string][]string{
 		"bus":      {"buses"},
+		"files":    {"qcow2-kill", "raw-kill"},
 		"caches":   {"cache-modes", "guest-hdparm", "guest-write-through"},
 		"barriers": {"barrier-off", "barrier-off-write-through", "barrier-on"},
 		"drive":    {"cache-unadvertised", "flush-ignored"},

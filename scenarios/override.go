@@ -32,7 +32,7 @@ func (o Override) String() string { return o.Path + "=" + o.Value }
 // apply changes root. Naming a field of a value that is written in its short form
 // (a timing profile, a bound for every call) keeps that value as its mapping's
 // first field; naming a field of the cut replaces the cut; naming the cache mode drops
-// the document's write-cache, which then follows the mode.
+// the document's write-cache, and naming the back end its at-cut, which then follow.
 func (o Override) apply(root *node) error {
 	here := place{source: &source{name: "--set " + o.String()}}
 	value, err := o.node(here)
@@ -55,6 +55,9 @@ func assign(root *node, path string, value *node, here place) error {
 			at.set(name, value)
 			if path == "drive.cache" {
 				at.dropWritten("write-cache") // which follows the mode
+			}
+			if path == "drive.backend" {
+				root.dropWritten("at-cut") // which follows the back end
 			}
 			return nil
 		}

@@ -29,6 +29,34 @@ const (
 	NVMe      Bus = "nvme"       // FUA
 )
 
+// Backend is what stands behind QEMU's drive.
+type Backend string
+
+// The back ends.
+const (
+	NBD  Backend = "nbd"  // the emulated drive
+	File Backend = "file" // an image file on the host
+)
+
+// Image is the format of an image file.
+type Image string
+
+// The formats.
+const (
+	Raw   Image = "raw"
+	QCow2 Image = "qcow2"
+)
+
+// AIO is how QEMU reaches an image file.
+type AIO string
+
+// The ways.
+const (
+	Threads AIO = "threads"
+	Native  AIO = "native"
+	IOUring AIO = "io_uring"
+)
+
 // Fate is what becomes of the drive's volatile cache at the cut.
 type Fate string
 
@@ -60,6 +88,12 @@ func choices(t reflect.Type) []string {
 		return words(Ext2, Ext3, Ext4)
 	case reflect.TypeFor[Bus]():
 		return words(IDE, AHCI, SCSI, VirtioBlk, NVMe)
+	case reflect.TypeFor[Backend]():
+		return words(NBD, File)
+	case reflect.TypeFor[Image]():
+		return words(Raw, QCow2)
+	case reflect.TypeFor[AIO]():
+		return words(Threads, Native, IOUring)
 	case reflect.TypeFor[CacheMode]():
 		return words(Writeback, Uncached, Writethrough, Directsync, Unsafe)
 	case reflect.TypeFor[GuestCache]():

@@ -149,6 +149,9 @@ func (r *run) call(ctx context.Context, p workload.Plan) (*report.Call, error) {
 		return nil, err
 	}
 	defer rec.close()
+	if r.onFile() {
+		return r.judgeFile(ctx, rec)
+	}
 	state, err := r.crashState(rec)
 	if err != nil {
 		return nil, err

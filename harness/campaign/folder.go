@@ -86,7 +86,7 @@ func (r *run) document() *report.Document {
 			Type: string(s.Filesystem.Type), Bytes: int64(s.Filesystem.Size), Mkfs: s.Filesystem.Mkfs, Mount: s.Filesystem.Mount,
 		},
 		Drive: report.Drive{
-			Bus: string(s.Drive.Bus), Cache: string(s.Drive.Cache), WriteCache: s.Drive.Volatile(), Told: s.Drive.WriteCache,
+			Bus: string(s.Drive.Bus), Backend: string(s.Drive.Backend), Format: string(s.Drive.Format), AIO: string(s.Drive.AIO), Cache: string(s.Drive.Cache), WriteCache: s.Drive.Volatile(), Told: s.Drive.WriteCache,
 			GuestCache: string(s.Guest.WriteCache), HdparmW: string(s.Guest.HdparmW), Timing: s.Drive.Timing.String(), AtCut: string(s.AtCut),
 		},
 		Workload: report.Workload{

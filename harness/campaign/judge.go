@@ -2,6 +2,7 @@ package campaign
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"time"
@@ -42,6 +43,16 @@ func (r *run) judge(rec *recording, state *crash.State, back *recovery) (*report
 		Sync:    summarise(rec.history.Records, ledger.Record.SyncLatency), Bill: tr.Bill,
 		Recovery: back.verdict, Findings: []report.Finding{},
 	}
+	result := judgeSurvivors(c, rec, back, tr)
+	if err := r.checkBlame(c, tr); err != nil {
+		return nil, err
+	}
+	return c, writeJSON(filepath.Join(rec.folder, verdictFile), result)
+}
+
+// judgeSurvivors puts the verdicts on all ops into c. The trace is nil where there
+// is no log.
+func judgeSurvivors(c *report.Call, rec *recording, back *recovery, tr *trace.Trace) verdict.Result {
 	survivors := back.survivors
 	recovered := back.verdict.Class == verdict.Recovered
 	if !recovered {
@@ -55,10 +66,7 @@ func (r *run) judge(rec *recording, state *crash.State, back *recovery) (*report
 		addFindings(c, result, tr)
 	}
 	c.Cut.Acked = uint64(c.Counts.Acked)
-	if err := r.checkBlame(c, tr); err != nil {
-		return nil, err
-	}
-	return c, writeJSON(filepath.Join(rec.folder, verdictFile), result)
+	return result
 }
 
 // writesThrough tells whether the drive holds nothing back.
@@ -88,7 +96,9 @@ func addFindings(c *report.Call, result verdict.Result, tr *trace.Trace) {
 			continue
 		}
 		f := report.Finding{OpVerdict: v}
-		if cover, ok := tr.Cover(v.Op); ok {
+		if tr == nil {
+			f.Reason, f.Why = trace.Unknown, "an image file keeps no record of what reached it, and when"
+		} else if cover, ok := tr.Cover(v.Op); ok {
 			f.AckedAt, f.AckedTime = cover.AckAt, float64(cover.AckTime)/float64(time.Millisecond)
 			f.CarriedBy, f.Reason, f.Why = cover.Writes, cover.LostReason(), cover.Lost()
 		}
@@ -162,6 +172,11 @@ func measure(name string, c *report.Call) (float64, string) {
 		return number(c.Bill.JournalWrites)
 	case "flushes":
 		return number(c.Bill.Flushes)
+	case "image-errors":
+		if c.Image == nil || c.Image.Failed != "" {
+			return math.NaN(), "unknown: the image could not be checked"
+		}
+		return count(c.Image.Errors)
 	case "mean":
 		return duration(c.Latency.Mean)
 	case "p50":

@@ -25,14 +25,16 @@ type recording struct {
 	plan    workload.Plan
 	folder  string // of the call, absolute
 	base    *os.File
-	log     *blocklog.Log
+	log     *blocklog.Log // nil where the drive is an image file
 	history verdict.History
 	cut     cutPoint
 	drive   wire.FoundDrive // as the guest took it when the workload began
 }
 
 func (r *recording) close() {
-	r.log.Close()
+	if r.log != nil {
+		r.log.Close()
+	}
 	r.base.Close()
 }
 
@@ -59,7 +61,9 @@ func (r *run) record(ctx context.Context, p workload.Plan) (_ *recording, err er
 	if rec.base, err = os.Open(r.base); err != nil {
 		return nil, fmt.Errorf("open formatted disk: %w", err)
 	}
-	if err = r.recordInto(ctx, rec); err == nil {
+	if r.onFile() {
+		err = r.recordOnFile(ctx, rec)
+	} else if err = r.recordInto(ctx, rec); err == nil {
 		rec.log, err = blocklog.Open(filepath.Join(rec.folder, logFile))
 	}
 	if err != nil {
@@ -82,7 +86,7 @@ func (r *run) recordInto(ctx context.Context, rec *recording) error {
 		return fmt.Errorf("create ledger: %w", err)
 	}
 	defer out.Close()
-	w := &watch{trigger: newTrigger(r.scenario.Cut, rec.plan.Seed), out: out, log: log, progress: r.lab.Progress}
+	w := &watch{trigger: newTrigger(r.scenario.Cut, rec.plan.Seed), out: out, now: log.Now, progress: r.lab.Progress}
 	d := disk.New(disk.Config{
 		Base: rec.base, Size: int64(r.scenario.Filesystem.Size), Log: log,
 		WriteCache: r.scenario.Drive.Volatile(), Unsafe: r.scenario.Drive.Cache.NoFlush(), Timing: timing(r.scenario.Drive.Timing),
@@ -94,26 +98,38 @@ func (r *run) recordInto(ctx context.Context, rec *recording) error {
 		return err
 	}
 	defer g.Close()
-	r.lab.Progress.Stage(fmt.Sprintf("%s: running", rec.plan.Call), rec.plan.Count)
+	w.world = d
 	if err := w.run(ctx, r, g, rec.plan); err != nil {
 		return err
 	}
-	rec.drive = w.found()
-	rec.history = verdict.History{Plan: rec.plan, Records: w.records, Started: r.begun(w)}
 	reason, position, err := d.Cut()
 	if err != nil {
 		return err
 	}
+	return rec.keep(r, w, reason, position)
+}
+
+// keep takes what the watch has seen until the cut.
+func (rec *recording) keep(r *run, w *watch, reason string, position int) error {
+	rec.drive = w.found()
+	rec.history = verdict.History{Plan: rec.plan, Records: w.records, Started: r.begun(w)}
 	started, _ := w.counts()
 	rec.cut = cutPoint{Reason: reason, Position: position, Started: started, Records: len(w.records)}
 	return writeJSON(filepath.Join(rec.folder, cutFile), rec.cut)
 }
 
+// world is what stops at the cut.
+type world interface {
+	Stop(reason string)
+	Stopped() <-chan struct{} // closed when it has stopped
+}
+
 // watch follows a workload by its ledger.
 type watch struct {
-	trigger  *trigger // under the drive's lock, and mu
-	out      *os.File // the ledger file
-	log      *blocklog.Writer
+	trigger  *trigger             // under the drive's lock, and mu
+	out      *os.File             // the ledger file
+	now      func() time.Duration // since the drive's log, or the watch, was begun
+	world    world
 	progress Progress
 
 	mu      sync.Mutex // guards trigger
@@ -159,6 +175,7 @@ func (w *watch) event(position int, e *blocklog.Event) (string, bool) {
 // run starts the workload and returns once the power is cut and the ledger is
 // complete.
 func (w *watch) run(ctx context.Context, r *run, g *machine.Guest, p workload.Plan) error {
+	w.progress.Stage(fmt.Sprintf("%s: running", p.Call), p.Count)
 	if !r.serial() {
 		region, err := g.Ledger()
 		if err != nil {
@@ -244,23 +261,23 @@ func (w *watch) follow(ctx context.Context, g *machine.Guest, talk <-chan error,
 	defer tick.Stop()
 	for {
 		select {
-		case <-g.Drive().Stopped():
+		case <-w.world.Stopped():
 			return nil
 		case err := <-talk:
 			select {
-			case <-g.Drive().Stopped():
+			case <-w.world.Stopped():
 				return nil // the guest's channel ended because the power was cut
 			default:
 			}
 			if err != nil {
 				return g.Failure("run the workload", err)
 			}
-			g.Drive().Stop("the workload had ended before the cut")
+			w.world.Stop("the workload had ended before the cut")
 			return nil
 		case <-ctx.Done():
 			return g.Failure("run the workload", ctx.Err())
 		case <-tick.C:
-			if err := w.poll(g, acks); err != nil {
+			if err := w.poll(acks); err != nil {
 				return err
 			}
 		}
@@ -268,17 +285,17 @@ func (w *watch) follow(ctx context.Context, g *machine.Guest, talk <-chan error,
 }
 
 // poll takes new records and asks the trigger.
-func (w *watch) poll(g *machine.Guest, acks <-chan ledger.Record) error {
+func (w *watch) poll(acks <-chan ledger.Record) error {
 	if err := w.take(acks); err != nil {
 		return err
 	}
 	started, acked := w.counts()
 	w.progress.Set(int(started))
 	w.mu.Lock()
-	reason, cut := w.trigger.poll(started, acked, w.log.Now())
+	reason, cut := w.trigger.poll(started, acked, w.now())
 	w.mu.Unlock()
 	if cut {
-		g.Drive().Stop(reason)
+		w.world.Stop(reason)
 	}
 	return nil
 }

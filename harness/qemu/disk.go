@@ -27,8 +27,18 @@ func Buses() []Bus { return []Bus{IDE, AHCI, SCSI, VirtioBlk, NVMe} }
 // with the closing zero (unix(7)).
 const maxSocketPath = 107
 
-// Disk is a drive whose blocks come from an NBD server on a unix socket.
+// Image is a file that holds a drive's blocks.
+type Image struct {
+	Path   string // relative to the machine's folder, or absolute
+	Format string // "raw" or "qcow2"
+	AIO    string // "threads", "native" or "io_uring"
+	Limit  int64  // bytes to which the file may grow
+}
+
+// Disk is a drive whose blocks come from an NBD server on a unix socket or, where
+// Image is not nil, from a file.
 type Disk struct {
+	Image      *Image
 	Socket     string // relative to the machine's folder, or absolute; at most 107 bytes
 	Export     string // name of the NBD export; mostly empty
 	Bus        Bus    // empty: IDE
@@ -41,12 +51,28 @@ type Disk struct {
 // NoFlush is set, passes trims on, and reports errors to the guest where a bus
 // lets it be told to (NVMe always does).
 func (d Disk) Args() []string {
+	if d.Image != nil {
+		return append(d.backFile(), d.front()...)
+	}
 	back := "driver=nbd,node-name=disk,server.type=unix,server.path=" + escape(d.Socket)
 	if d.Export != "" {
 		back += ",export=" + escape(d.Export)
 	}
-	back += ",discard=unmap,cache.direct=" + onOff(d.Direct) + ",cache.no-flush=" + onOff(d.NoFlush)
+	back += ",discard=unmap" + d.cache()
 	return append([]string{"-blockdev", back}, d.front()...)
+}
+
+// cache are the back end's part of a cache mode.
+func (d Disk) cache() string {
+	return ",cache.direct=" + onOff(d.Direct) + ",cache.no-flush=" + onOff(d.NoFlush)
+}
+
+// backFile are the nodes of an image file: one for the file, and one for its
+// format on top. Each has cache options of its own.
+func (d Disk) backFile() []string {
+	file := "driver=file,node-name=file,filename=" + escape(d.Image.Path) + ",aio=" + d.Image.AIO + ",discard=unmap" + d.cache()
+	format := "driver=" + d.Image.Format + ",node-name=disk,file=file,discard=unmap" + d.cache()
+	return []string{"-blockdev", file, "-blockdev", format}
 }
 
 // Params are none.
@@ -102,6 +128,9 @@ func (d Disk) model() string {
 
 // check says what is wrong with the drive, if anything.
 func (d Disk) check() error {
+	if d.Image != nil {
+		return d.Image.check()
+	}
 	if d.Socket == "" {
 		return fmt.Errorf("attach disk: no socket given")
 	}
@@ -111,6 +140,21 @@ func (d Disk) check() error {
 	}
 	if d.Bus != "" && !slices.Contains(Buses(), d.Bus) {
 		return fmt.Errorf("attach disk: no bus %q; there are %s", d.Bus, strings.Join(names(Buses()), ", "))
+	}
+	return nil
+}
+
+// check says what is wrong with the image's description.
+func (i Image) check() error {
+	switch {
+	case i.Limit <= 0:
+		return fmt.Errorf("attach disk: no limit given for the image file")
+	case i.Path == "":
+		return fmt.Errorf("attach disk: no image file given")
+	case i.Format != "raw" && i.Format != "qcow2":
+		return fmt.Errorf("attach disk: no image format %q; there are raw and qcow2", i.Format)
+	case i.AIO != "threads" && i.AIO != "native" && i.AIO != "io_uring":
+		return fmt.Errorf("attach disk: no aio %q; there are threads, native and io_uring", i.AIO)
 	}
 	return nil
 }

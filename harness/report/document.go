@@ -63,6 +63,9 @@ type Filesystem struct {
 // Drive says what the drive was, and what the cut did to its cache.
 type Drive struct {
 	Bus        string   `json:"bus" doc:"how the guest sees the drive, such as ide"`
+	Backend    string   `json:"backend" doc:"nbd: the emulated drive; file: an image file, where the cut was a SIGKILL of QEMU and nothing more, and nothing is known of what reached the file: no bill, no positions, no reasons"`
+	Format     string   `json:"format,omitempty" doc:"of the image file: raw or qcow2"`
+	AIO        string   `json:"aio,omitempty" doc:"how QEMU reached the image file: threads, native or io_uring"`
 	Cache      string   `json:"cache,omitempty" doc:"QEMU's cache mode between guest and drive; absent where QEMU adds nothing"`
 	WriteCache bool     `json:"write_cache" doc:"the drive has a volatile write cache, and it is on"`
 	Told       bool     `json:"write_cache_told" doc:"the guest is told of a write cache; where it is not, QEMU marks each write FUA"`
@@ -103,6 +106,7 @@ type Call struct {
 	Latency  latency.Summary  `json:"latency" doc:"of acknowledged ops: from before the write to the return of its sync call, in guest time"`
 	Sync     latency.Summary  `json:"sync_latency" doc:"of acknowledged ops: the sync call alone; the same as latency where the write is the sync call"`
 	Bill     trace.Bill       `json:"bill" doc:"what an op cost: the mean over the completed ops of the requests that reached the drive while each ran"`
+	Image    *Image           `json:"image,omitempty" doc:"what qemu-img check found in a qcow2 image after the kill, before it was recovered"`
 	Recovery verdict.Recovery `json:"recovery" doc:"how a fresh guest fared with the disk"`
 	Size     string           `json:"size,omitempty" doc:"what is wrong with the file's size after recovery"`
 	Setup    string           `json:"setup,omitempty" doc:"what is wrong with the file's first content, synced before op 1"`
@@ -110,10 +114,17 @@ type Call struct {
 	Findings []Finding        `json:"findings" doc:"every lost and foreign op, ascending"`
 }
 
+// Image is the state of a qcow2 image's own tables after the kill.
+type Image struct {
+	Errors int    `json:"errors" doc:"corruptions: data is lost or in danger"`
+	Leaks  int    `json:"leaks" doc:"clusters that are allocated and not used: harmless, and to be expected after a kill"`
+	Failed string `json:"failed,omitempty" doc:"why it could not be checked at all"`
+}
+
 // Cut says where the power went.
 type Cut struct {
 	Reason   string `json:"reason" doc:"what placed it, in words, such as: op 163 had begun"`
-	Position int    `json:"position" doc:"in the block log: the events before it happened, and no other"`
+	Position int    `json:"position" doc:"in the block log: the events before it happened, and no other; 0 where there is no log"`
 	Op       uint64 `json:"op" doc:"the op that had begun last"`
 	Acked    uint64 `json:"acked" doc:"ops acknowledged before the cut"`
 	Volatile int    `json:"volatile" doc:"writes that were volatile at the cut: in the drive's cache or in flight"`

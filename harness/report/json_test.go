@@ -65,6 +65,7 @@ func TestFieldsComplete(t *testing.T) {
 		func(b *bytes.Buffer) error { return JSON(b, barrierOff()) },
 		func(b *bytes.Buffer) error { return JSON(b, ext3Overwrite()) },
 		func(b *bytes.Buffer) error { return JSON(b, aMatrix()[0]) },
+		func(b *bytes.Buffer) error { return JSON(b, onQcow2()) },
 	} {
 		var b bytes.Buffer
 		if err := write(&b); err != nil {

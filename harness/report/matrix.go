@@ -155,6 +155,9 @@ func cellText(docs []*Document) string {
 	if slices.ContainsFunc(docs, func(d *Document) bool { return !d.Held }) {
 		text = "WRONG: " + text
 	}
+	if docs[0].Drive.onFile() {
+		return text
+	}
 	flushes, fua := inForce(sum)
 	return fmt.Sprintf("%s · %s, %s", text, flushes, fua)
 }

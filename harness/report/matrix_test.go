@@ -61,6 +61,22 @@ func aMatrix() []*Document {
 	return append(docs, again)
 }
 
+// onQcow2 is a run on an image file, which lost all, and whose image is damaged.
+func onQcow2() *Document {
+	d := aCell(trace.Unknown, Seen{GuestCache: "write back"}, "drive.cache=unsafe")
+	d.Drive = Drive{Bus: "ide", Backend: "file", Format: "qcow2", AIO: "threads", Cache: "unsafe", WriteCache: true, Told: true, AtCut: "keep"}
+	for i := range d.Calls[0].Findings {
+		f := &d.Calls[0].Findings[i]
+		f.Acked, f.Found, f.Why = true, "the file ends at 0", "an image file keeps no record of what reached it, and when"
+	}
+	d.Calls[0].Image = &Image{Errors: 2, Leaks: 1}
+	sound, broken := d.Calls[0], d.Calls[0]
+	sound.Call, sound.Image = "O_DSYNC", &Image{}
+	broken.Call, broken.Image = "O_SYNC", &Image{Failed: "no qcow2 image"}
+	d.Calls = append(d.Calls, sound, broken)
+	return d
+}
+
 // TestMatrixWide: many values across still make a page.
 func TestMatrixWide(t *testing.T) {
 	for n := 1; n < 9; n++ {

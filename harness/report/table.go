@@ -23,6 +23,7 @@ func Table(w io.Writer, d *Document, o Options) error {
 	p.blank()
 	p.calls(d.Calls)
 	p.cuts(d.Calls)
+	p.images(d.Calls)
 	p.recoveries(d)
 	p.findings(d.Calls, o.full())
 	if o.Explain {
@@ -45,13 +46,16 @@ func (p *page) head(d *Document) {
 	if len(d.Drive.Faults) > 0 {
 		p.hang(margin, amber, "faults", "deliberate: "+strings.Join(d.Drive.Faults, ", "))
 	}
-	if d.Drive.Seen != (Seen{}) {
+	if d.Drive.Seen != (Seen{}) && !d.Drive.onFile() {
 		p.hang(margin, faint, "seen", seen(d.Drive.Seen))
 	}
 	p.hang(margin, faint, "the cut", fate(d.Drive))
 	p.hang(margin, faint, "workload", plan(d.Workload))
 	p.hang(margin, faint, "seed", fmt.Sprint(d.Seed))
 	p.hang(margin, faint, "machine", emulator(d.Machine))
+	if d.Drive.onFile() {
+		p.hang(margin, amber, "limits", fileLimits(d.Drive))
+	}
 	if dropsFUA(d.Drive) {
 		p.hang(margin, amber, "warning", fuaWarning)
 	}
@@ -118,10 +122,16 @@ func filesystem(f Filesystem) string {
 
 func drive(d Drive) string {
 	cache := "write cache off"
-	if d.WriteCache {
+	switch {
+	case d.onFile():
+		cache = fmt.Sprintf("%s image file, aio %s", d.Format, d.AIO)
+	case d.WriteCache:
 		cache = "volatile write cache on"
 	}
 	timing := "no timing model"
+	if d.onFile() {
+		timing = "as fast as the host"
+	}
 	if d.Timing != "" && d.Timing != "none" {
 		timing = "timing " + d.Timing
 	}
@@ -156,8 +166,25 @@ func seen(s Seen) string {
 	return fmt.Sprintf("%s, %s among %s%s", flushes, fua, plural(s.Writes, "write"), guest)
 }
 
+// onFile tells whether the drive was an image file.
+func (d Drive) onFile() bool { return d.Backend == "file" }
+
+// fileLimits says what a kill of QEMU on an image file can show, and what not.
+func fileLimits(d Drive) string {
+	s := "every write that QEMU had passed to the host is kept, by the host's page cache, flushed or not. So this " +
+		"shows what a killed virtual machine loses, not what a power cut does: no missing flush, no drive cache. " +
+		"There is no block log: no bill, no positions, no reasons."
+	if d.Format == "qcow2" {
+		s += " The exception is QEMU's own cache of the image's tables: what no flush has made it write back is gone."
+	}
+	return s
+}
+
 // fate says what the cut did to volatile writes.
 func fate(d Drive) string {
+	if d.onFile() {
+		return "is a SIGKILL of QEMU, and nothing more"
+	}
 	what := "every write in flight"
 	if d.WriteCache {
 		what = "every write in the cache or in flight"
@@ -247,6 +274,26 @@ func (p *page) cuts(calls []Call) {
 	if len(calls) > 0 {
 		p.blank()
 		p.line(fitting(p, visible(cutColumns(calls), calls), calls))
+	}
+}
+
+// images says what state the image files were in after the kill.
+func (p *page) images(calls []Call) {
+	for i, c := range calls {
+		if c.Image == nil {
+			continue
+		}
+		if i == 0 {
+			p.blank()
+		}
+		switch {
+		case c.Image.Failed != "":
+			p.hang(4, red, c.Call+" image:", "could not be checked: "+c.Image.Failed)
+		case c.Image.Errors > 0:
+			p.hang(4, red, c.Call+" image:", fmt.Sprintf("damaged: %s, %s", plural(c.Image.Errors, "corruption"), plural(c.Image.Leaks, "leaked cluster")))
+		default:
+			p.hang(4, plain, c.Call+" image:", fmt.Sprintf("sound, %s (qemu-img check)", plural(c.Image.Leaks, "leaked cluster")))
+		}
 	}
 }
 

@@ -30,6 +30,9 @@ const (
 	NoMetadata       Reason = "data durable; no metadata written" // no such write was made during the op
 )
 
+// Unknown stands for every reason where there is no log to find one in.
+const Unknown Reason = "unknown: no block log"
+
 // LostReasons lists all that Cover.LostReason can return for an op with data.
 func LostReasons() []Reason {
 	return []Reason{
