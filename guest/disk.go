@@ -22,22 +22,27 @@ const mountPoint = "/mnt"
 
 // awaitDrive waits for the drive: SCSI disks are probed in the background.
 func (a *agent) awaitDrive() error {
-	var out wire.FoundDrive
-	if !waitUntil(func() (ok bool) { out.Device, ok = findDrive(); return ok }) {
-		return &stageError{"find the drive", fmt.Errorf("no disk within %v", deviceDeadline)}
-	}
-	cache, err := os.ReadFile("/sys/block/" + filepath.Base(out.Device) + "/queue/write_cache")
+	out, err := driveState()
 	if err != nil {
 		return &stageError{"find the drive", err}
 	}
-	out.WriteCache = strings.TrimSpace(string(cache))
 	return wire.Send(a.port, wire.AwaitDrive, out)
 }
 
 // record mounts the disk and runs a workload on it.
 func (a *agent) record(w wire.Workload) error {
+	if err := switchCache(w.Cache); err != nil {
+		return &stageError{"switch the write cache", err}
+	}
 	if err := mount(w.Mount); err != nil {
 		return &stageError{"mount", err}
+	}
+	state, err := driveState()
+	if err == nil {
+		err = wire.Send(a.port, wire.Mounted, state)
+	}
+	if err != nil {
+		return err
 	}
 	var j interface {
 		Start(uint64)
@@ -48,7 +53,7 @@ func (a *agent) record(w wire.Workload) error {
 		j = s
 	}
 	begun := time.Now()
-	err := w.Plan.Run(mountPoint, j, flushDrive)
+	err = w.Plan.Run(mountPoint, j, flushDrive)
 	elapsed := time.Since(begun)
 	if err = errors.Join(err, s.err); err != nil {
 		return &stageError{"workload", err}
@@ -166,9 +171,9 @@ func mount(m wire.Mount) error {
 // freshDrive is the drive, with all cached blocks of it forgotten (BLKFLSBUF,
 // linux/fs.h).
 func freshDrive() (string, error) {
-	dev, ok := findDrive()
-	if !ok {
-		return "", errors.New("the guest has no disk")
+	dev, err := theDrive()
+	if err != nil {
+		return "", err
 	}
 	fd, err := unix.Open(dev, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -185,9 +190,9 @@ func freshDrive() (string, error) {
 // barriers, so that a workload starts from what is on the media: fsync(2) of a
 // block device sends a flush.
 func flushDrive() error {
-	dev, ok := findDrive()
-	if !ok {
-		return errors.New("the guest has no disk")
+	dev, err := theDrive()
+	if err != nil {
+		return err
 	}
 	f, err := os.Open(dev)
 	if err != nil {

@@ -15,17 +15,34 @@ import (
 )
 
 // Parse reads one scenario. name stands for it in errors, which are all *Error.
-// The overrides are applied to the document before it is judged.
+// The overrides are applied to the document before it is judged. A matrix is for
+// ParseAll.
 func Parse(name string, data []byte, overrides ...Override) (Scenario, error) {
-	src := newSource(name, data)
-	root, err := parseNode(src, data)
+	all, err := ParseAll(name, data, overrides...)
 	if err != nil {
 		return Scenario{}, err
 	}
-	start := place{source: src, line: 1, column: 1}
-	if root == nil || root.kind == absent {
-		return Scenario{}, start.errorf("is empty; a scenario needs at least %s", strings.Join(requiredFields(), ", "))
+	if all[0].Matrix.Of != "" && len(all) > 1 {
+		return Scenario{}, &Error{File: name, Message: fmt.Sprintf("is a matrix of %d scenarios, and one is wanted", len(all))}
 	}
+	return all[0], nil
+}
+
+// parseDocument reads the document, which holds at least something.
+func parseDocument(src *source, data []byte) (*node, error) {
+	root, err := parseNode(src, data)
+	if err != nil {
+		return nil, err
+	}
+	if root == nil || root.kind == absent {
+		start := place{source: src, line: 1, column: 1}
+		return nil, start.errorf("is empty; a scenario needs at least %s", strings.Join(requiredFields(), ", "))
+	}
+	return root, nil
+}
+
+// finish applies the overrides to a document of src, and judges it.
+func finish(src *source, root *node, overrides []Override) (Scenario, error) {
 	for _, o := range overrides {
 		if err := o.apply(root); err != nil {
 			return Scenario{}, err
@@ -39,6 +56,7 @@ func Parse(name string, data []byte, overrides ...Override) (Scenario, error) {
 	if _, given := d.values["workload.size"]; !given && s.Workload.Kind == workload.Append {
 		s.Workload.Size = s.Workload.full()
 	}
+	s.settle(&d)
 	if slices.ContainsFunc(overrides, func(o Override) bool { return o.Path == "workload.calls" }) {
 		s.Expect.forget(s.Workload.Calls, func(path string) bool { return d.at(path).source == src })
 	}
@@ -126,6 +144,8 @@ func (d *decoder) decode(v reflect.Value, n *node, at spot) error {
 		return d.bounds(target, n, at)
 	case *Range, *Ratio, *Bound, *Fault:
 		return d.scalar(v, n, at)
+	case *Axes, *Rules: // taken out of every document that has them where they belong
+		return n.place.errorf("%s: stands in a document of its own, beside axes and rules alone", at)
 	}
 	switch v.Kind() {
 	case reflect.Struct:

@@ -27,6 +27,8 @@ func encode(v reflect.Value) any {
 		return plain(formatDuration(value))
 	case bool:
 		return formatSwitch(value)
+	case Switch:
+		return plain(value)
 	case Size:
 		return plain(value.String())
 	case Timing:

@@ -23,6 +23,7 @@ type Info struct {
 	Name   string `json:"name"`
 	Family string `json:"family"`
 	About  string `json:"about"`
+	Cells  int    `json:"cells,omitempty"` // of a matrix: the number of its scenarios
 }
 
 // NotFoundError says that there is no scenario or family of that name.
@@ -47,10 +48,15 @@ func List() []Info {
 	var infos []Info
 	for _, file := range files() {
 		info := Info{Name: baseName(file), Family: path.Dir(file)}
-		if s, err := loadEmbedded(file); err != nil {
+		all, err := loadEmbedded(file)
+		switch {
+		case err != nil:
 			info.About = "cannot be read: " + err.Error()
-		} else {
-			info.About = s.About
+		case all[0].Matrix.Of != "":
+			info.Cells = len(all)
+			fallthrough
+		default:
+			info.About = all[0].About
 		}
 		infos = append(infos, info)
 	}
@@ -66,15 +72,51 @@ func Families() []string {
 	return slices.Compact(families)
 }
 
-// Load returns the embedded scenario of that name. Its error is a *NotFoundError
-// or, where an override is wrong, an *Error.
+// Load returns the embedded scenario of that name, which is not that of a matrix
+// but may be that of one of its cells. Its error is a *NotFoundError or, where an
+// override is wrong, an *Error.
 func Load(name string, overrides ...Override) (Scenario, error) {
+	all, err := loadNamed(name, overrides...)
+	if err != nil {
+		return Scenario{}, err
+	}
+	if len(all) > 1 {
+		return Scenario{}, &Error{File: name, Message: fmt.Sprintf("is a matrix of %d scenarios, and one is wanted", len(all))}
+	}
+	return all[0], nil
+}
+
+// loadNamed returns the scenarios of the embedded file of that name, or the one of
+// that name that a matrix makes.
+func loadNamed(name string, overrides ...Override) ([]Scenario, error) {
 	for _, file := range files() {
-		if baseName(file) == name {
+		base := baseName(file)
+		if base == name {
 			return loadEmbedded(file, overrides...)
 		}
+		if !strings.HasPrefix(name, base+"-") {
+			continue
+		}
+		all, err := loadEmbedded(file)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range all {
+			if s.Matrix.Of != "" && s.Name == name {
+				return s.with(overrides)
+			}
+		}
 	}
-	return Scenario{}, notFound(name)
+	return nil, notFound(name)
+}
+
+// with applies overrides to a scenario that stands in no file.
+func (s Scenario) with(overrides []Override) ([]Scenario, error) {
+	text, err := s.Marshal()
+	if err != nil {
+		return nil, err
+	}
+	return ParseAll(s.Name, text, overrides...)
 }
 
 // Family returns the embedded scenarios of a family, sorted by name. Its errors
@@ -85,11 +127,11 @@ func Family(family string, overrides ...Override) ([]Scenario, error) {
 		if path.Dir(file) != family {
 			continue
 		}
-		s, err := loadEmbedded(file, overrides...)
+		some, err := loadEmbedded(file, overrides...)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, s)
+		all = append(all, some...)
 	}
 	if all == nil {
 		return nil, notFound(family)
@@ -97,14 +139,14 @@ func Family(family string, overrides ...Override) ([]Scenario, error) {
 	return all, nil
 }
 
-// LoadFile returns the scenario that the file holds. Its error is an *Error where
-// the file could be read.
-func LoadFile(file string, overrides ...Override) (Scenario, error) {
+// LoadFile returns the scenario that the file holds, or those of its matrix. Its
+// error is an *Error where the file could be read.
+func LoadFile(file string, overrides ...Override) ([]Scenario, error) {
 	data, err := readLimited(file)
 	if err != nil {
-		return Scenario{}, fmt.Errorf("read scenario: %w", err)
+		return nil, fmt.Errorf("read scenario: %w", err)
 	}
-	return Parse(file, data, overrides...)
+	return ParseAll(file, data, overrides...)
 }
 
 // readLimited reads no more of a file than tells Parse that it is too large. It
@@ -118,26 +160,20 @@ func readLimited(file string) ([]byte, error) {
 	return data, errors.Join(err, f.Close())
 }
 
-// Find returns the scenarios that arg names: the one in a file, where arg has a
-// slash or ends in .yaml; else the embedded one of that name; else those of the
+// Find returns the scenarios that arg names: those in a file, where arg has a
+// slash or ends in .yaml; else the embedded one of that name (of a matrix all);
+// else those of the
 // family of that name.
 func Find(arg string, overrides ...Override) ([]Scenario, error) {
 	if strings.Contains(arg, "/") || strings.HasSuffix(arg, ".yaml") {
-		s, err := LoadFile(arg, overrides...)
-		if err != nil {
-			return nil, err
-		}
-		return []Scenario{s}, nil
+		return LoadFile(arg, overrides...)
 	}
-	s, err := Load(arg, overrides...)
+	all, err := loadNamed(arg, overrides...)
 	var missing *NotFoundError
 	if errors.As(err, &missing) {
 		return Family(arg, overrides...)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return []Scenario{s}, nil
+	return all, err
 }
 
 // files lists the embedded files, sorted.
@@ -152,12 +188,12 @@ func files() []string {
 func baseName(file string) string { return strings.TrimSuffix(path.Base(file), ".yaml") }
 
 // loadEmbedded parses an embedded file, whose name must be the scenario's.
-func loadEmbedded(file string, overrides ...Override) (Scenario, error) {
+func loadEmbedded(file string, overrides ...Override) ([]Scenario, error) {
 	data, err := library.ReadFile(file)
 	if err != nil {
-		return Scenario{}, fmt.Errorf("read scenario: %w", err)
+		return nil, fmt.Errorf("read scenario: %w", err)
 	}
-	return Parse("scenarios/"+file, data, overrides...)
+	return ParseAll("scenarios/"+file, data, overrides...)
 }
 
 func notFound(name string) error {

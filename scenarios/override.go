@@ -3,6 +3,7 @@ package scenarios
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -30,15 +31,21 @@ func (o Override) String() string { return o.Path + "=" + o.Value }
 
 // apply changes root. Naming a field of a value that is written in its short form
 // (a timing profile, a bound for every call) keeps that value as its mapping's
-// first field; naming a field of the cut replaces the cut.
+// first field; naming a field of the cut replaces the cut; naming the cache mode drops
+// the document's write-cache, and naming the back end its at-cut, which then follow.
 func (o Override) apply(root *node) error {
 	here := place{source: &source{name: "--set " + o.String()}}
 	value, err := o.node(here)
 	if err != nil {
 		return err
 	}
+	return assign(root, o.Path, value, here)
+}
+
+// assign sets the value at a dotted path of root.
+func assign(root *node, path string, value *node, here place) error {
 	t := reflect.TypeFor[Scenario]()
-	names := strings.Split(o.Path, ".")
+	names := strings.Split(path, ".")
 	at := root
 	for i, name := range names {
 		if err := at.open(t, strings.Join(names[:i], "."), here); err != nil {
@@ -46,6 +53,12 @@ func (o Override) apply(root *node) error {
 		}
 		if i == len(names)-1 {
 			at.set(name, value)
+			if path == "drive.cache" {
+				at.dropWritten("write-cache") // which follows the mode
+			}
+			if path == "drive.backend" {
+				root.dropWritten("at-cut") // which follows the back end
+			}
 			return nil
 		}
 		next := at.get(name)
@@ -56,6 +69,11 @@ func (o Override) apply(root *node) error {
 		at, t = next, typeBelow(t, name)
 	}
 	return nil
+}
+
+// dropWritten drops a field that the document gives; one from --set stays.
+func (n *node) dropWritten(name string) {
+	n.fields = slices.DeleteFunc(n.fields, func(f field) bool { return f.name == name && !f.value.loose })
 }
 
 // node parses the value. What does not open a list, a mapping or quotes is a word.

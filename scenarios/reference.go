@@ -72,6 +72,10 @@ func typeName(t reflect.Type, tag reflect.StructTag) string {
 		return "bounds on " + tag.Get("unit")
 	case reflect.TypeFor[Timing]():
 		return "word or mapping"
+	case reflect.TypeFor[Axes]():
+		return "mapping"
+	case reflect.TypeFor[Rules]():
+		return "list of mappings"
 	}
 	switch t.Kind() {
 	case reflect.Slice:

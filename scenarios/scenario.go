@@ -37,14 +37,17 @@ type Scenario struct {
 	Drive      Drive         `yaml:"drive" doc:"the drive under the file system"`
 	Workload   Workload      `yaml:"workload" doc:"what the guest does"`
 	Cut        Cut           `yaml:"cut" required:"true" doc:"when the power goes; exactly one of the fields"`
-	AtCut      Fate          `yaml:"at-cut" doc:"what the cut does to the drive's volatile cache"`
+	AtCut      Fate          `yaml:"at-cut" doc:"what the cut does to the drive's volatile cache; with the back end file it is keep, which is also what it is there where left out"`
 	Timeout    time.Duration `yaml:"timeout" min:"1s" max:"1h" doc:"for one sync call: its workload, and again its recovery"`
 	Expect     Expect        `yaml:"expect" doc:"what must hold for the run to pass"`
+	Matrix     Matrix        `yaml:"matrix,omitempty" doc:"many scenarios in one document, one for each combination of the values of some fields"`
 }
 
 // Guest is the virtual machine.
 type Guest struct {
-	Memory Size `yaml:"memory" min:"192MiB" max:"2GiB" doc:"the guest's memory"`
+	Memory     Size       `yaml:"memory" min:"192MiB" max:"2GiB" doc:"the guest's memory"`
+	WriteCache GuestCache `yaml:"write-cache,omitempty" doc:"what is written to /sys/block/*/queue/write_cache before the mount; left out: nothing"`
+	HdparmW    Switch     `yaml:"hdparm-w,omitempty" doc:"the drive's write cache, switched by the guest before the mount with the ATA command behind hdparm -W (ide, ahci); left out: not switched"`
 }
 
 // Filesystem is the file system under test.
@@ -57,10 +60,14 @@ type Filesystem struct {
 
 // Drive is the emulated drive.
 type Drive struct {
-	Bus        Bus     `yaml:"bus" doc:"how the guest reaches the drive"`
-	WriteCache bool    `yaml:"write-cache" doc:"on: a write is volatile until a flush; off: a write is answered once it is on the media"`
-	Timing     Timing  `yaml:"timing" doc:"the drive's mechanics: a profile's name, or a mapping of the fields below"`
-	Faults     []Fault `yaml:"faults,omitempty" max:"16" doc:"what is wrong with the drive; the first that decides on a request counts"`
+	Bus        Bus       `yaml:"bus" doc:"how the guest reaches the drive"`
+	Backend    Backend   `yaml:"backend" doc:"nbd: the emulated drive; file: an image file, where the cut is a SIGKILL of QEMU and nothing more"`
+	Format     Image     `yaml:"format,omitempty" doc:"of the image file; left out: raw"`
+	AIO        AIO       `yaml:"aio,omitempty" doc:"how QEMU reaches the image file; native needs a cache mode that is direct; left out: threads"`
+	Cache      CacheMode `yaml:"cache,omitempty" doc:"QEMU's cache mode, in front of a drive with a volatile cache that honours FUA; left out: write-cache alone decides"`
+	WriteCache bool      `yaml:"write-cache" doc:"on: a write is volatile until a flush; off: a write is answered once it is on the media. With a cache mode: what the guest is told, which must agree with the mode and follows it where left out"`
+	Timing     Timing    `yaml:"timing" doc:"the drive's mechanics: a profile's name, or a mapping of the fields below"`
+	Faults     []Fault   `yaml:"faults,omitempty" max:"16" doc:"what is wrong with the drive; the first that decides on a request counts"`
 }
 
 // Workload is what the guest does, once for each of Calls.
@@ -93,6 +100,7 @@ type Expect struct {
 	Recovery      verdict.RecoveryClass `yaml:"recovery" doc:"how the fresh guest fares with what the cut left"`
 	JournalWrites Bounds                `yaml:"journal-writes,omitempty" unit:"number" doc:"journal writes per op"`
 	Flushes       Bounds                `yaml:"flushes,omitempty" unit:"number" doc:"flushes per op"`
+	ImageErrors   Bounds                `yaml:"image-errors,omitempty" unit:"number" doc:"corruptions that qemu-img check finds in a qcow2 image after the kill; leaked clusters are none"`
 	Mean          Bounds                `yaml:"mean,omitempty" unit:"time" doc:"mean latency of the sync call, in guest time"`
 	P50           Bounds                `yaml:"p50,omitempty" unit:"time" doc:"median latency"`
 	P99           Bounds                `yaml:"p99,omitempty" unit:"time" doc:"99th percentile of the latency"`
@@ -140,6 +148,7 @@ func Default() Scenario {
 		Filesystem: Filesystem{Size: 256 << 20},
 		Drive: Drive{
 			Bus:        IDE,
+			Backend:    NBD,
 			WriteCache: true,
 			Timing:     Timing{Profile: NoTiming},
 		},

@@ -32,7 +32,18 @@ func drawScenario(t *rapid.T) Scenario {
 		Mkfs:  rapid.SampledFrom([][]string{nil, {"-b", "4096"}, {"-O", "^has_journal", "-q", "-m", "0"}}).Draw(t, "mkfs"),
 		Mount: rapid.SampledFrom([]string{"", "barrier=0", "data=ordered,commit=30"}).Draw(t, "mount"),
 	}
+	s.Drive.Bus = drawWord[Bus](t, "bus")
 	s.Drive.WriteCache = rapid.Bool().Draw(t, "write-cache")
+	if rapid.Bool().Draw(t, "cache mode") {
+		s.Drive.Cache = drawWord[CacheMode](t, "cache")
+		s.Drive.WriteCache = s.Drive.Cache.GuestCache()
+	}
+	if rapid.Bool().Draw(t, "guest switches") {
+		s.Guest.WriteCache = drawWord[GuestCache](t, "guest write-cache")
+		if s.Drive.Bus == IDE || s.Drive.Bus == AHCI {
+			s.Guest.HdparmW = drawWord[Switch](t, "hdparm-w")
+		}
+	}
 	s.Drive.Timing = drawTiming(t)
 	s.Drive.Faults = drawFaults(t, s)
 	s.AtCut = drawWord[Fate](t, "at-cut")
@@ -40,7 +51,23 @@ func drawScenario(t *rapid.T) Scenario {
 	s.Workload = drawWorkload(t)
 	s.Cut = drawCut(t, s)
 	s.Expect = drawExpect(t, s.Workload)
+	if s.Cut.Position == 0 && rapid.Bool().Draw(t, "image file") {
+		putOnFile(t, &s)
+	}
 	return s
+}
+
+// putOnFile takes from a scenario what an image file cannot do.
+func putOnFile(t *rapid.T, s *Scenario) {
+	s.Drive.Backend, s.Drive.Format, s.Drive.AIO = File, drawWord[Image](t, "format"), drawWord[AIO](t, "aio")
+	s.Drive.Timing, s.Drive.Faults, s.AtCut = NoTiming.Timing(), nil, Keep
+	s.Expect.JournalWrites, s.Expect.Flushes = nil, nil
+	if s.Drive.AIO == Native && !s.Drive.Cache.Direct() {
+		s.Drive.AIO = IOUring
+	}
+	if s.Drive.Format == QCow2 {
+		s.Expect.ImageErrors = Bounds{Every: {Unit: Number}}
+	}
 }
 
 func drawTiming(t *rapid.T) Timing {
@@ -137,6 +164,10 @@ func TestDefaults(t *testing.T) {
 func TestSpellings(t *testing.T) {
 	for _, group := range [][]string{
 		{"drive: {write-cache: on}", "drive: {write-cache: yes}", "drive: {write-cache: true}", "drive: {write-cache: 'ON'}", "expect: {}", "drive:\n  bus: ide"},
+		{"drive: {cache: directsync}", "drive: {cache: directsync, write-cache: off}"},
+		{"drive: {backend: file}", "drive: {backend: file, format: raw, aio: threads}\nat-cut: keep"},
+		{"drive: {cache: unsafe}", "drive: {cache: unsafe, write-cache: on}"},
+		{"guest: {hdparm-w: off}", "guest: {hdparm-w: 'off'}"},
 		{"drive: {write-cache: off}", "drive: {write-cache: no}", "drive: {write-cache: false}"},
 		{"drive: {timing: ide-7200}", "drive: {timing: {profile: ide-7200}}", "drive: {timing: {rpm: 7200, profile: ide-7200, seek-min: 0.8ms}}"},
 		{"expect: {lost: some}", "expect: {lost: {every: some}}"},

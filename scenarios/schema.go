@@ -99,6 +99,9 @@ func form(t reflect.Type, tag reflect.StructTag) string {
 	case reflect.TypeFor[Cut]():
 		return "a mapping of exactly one of " + strings.Join(fieldNames(t), ", ")
 	}
+	if t == reflect.TypeFor[Axes]() {
+		return "a mapping of fields to lists of values"
+	}
 	switch t.Kind() {
 	case reflect.Struct:
 		return "a mapping of " + strings.Join(fieldNames(t), ", ")

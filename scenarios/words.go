@@ -22,7 +22,39 @@ type Bus string
 
 // The buses.
 const (
-	IDE Bus = "ide" // PIIX: one command in flight, no FUA command
+	IDE       Bus = "ide"        // PIIX: one command in flight, no FUA command
+	AHCI      Bus = "ahci"       // SATA: queued commands, no FUA command
+	SCSI      Bus = "scsi-hd"    // virtio-scsi; FUA (dpofua=on)
+	VirtioBlk Bus = "virtio-blk" // no FUA command
+	NVMe      Bus = "nvme"       // FUA
+)
+
+// Backend is what stands behind QEMU's drive.
+type Backend string
+
+// The back ends.
+const (
+	NBD  Backend = "nbd"  // the emulated drive
+	File Backend = "file" // an image file on the host
+)
+
+// Image is the format of an image file.
+type Image string
+
+// The formats.
+const (
+	Raw   Image = "raw"
+	QCow2 Image = "qcow2"
+)
+
+// AIO is how QEMU reaches an image file.
+type AIO string
+
+// The ways.
+const (
+	Threads AIO = "threads"
+	Native  AIO = "native"
+	IOUring AIO = "io_uring"
 )
 
 // Fate is what becomes of the drive's volatile cache at the cut.
@@ -45,7 +77,19 @@ func choices(t reflect.Type) []string {
 	case reflect.TypeFor[FilesystemType]():
 		return words(Ext2, Ext3, Ext4)
 	case reflect.TypeFor[Bus]():
-		return words(IDE)
+		return words(IDE, AHCI, SCSI, VirtioBlk, NVMe)
+	case reflect.TypeFor[Backend]():
+		return words(NBD, File)
+	case reflect.TypeFor[Image]():
+		return words(Raw, QCow2)
+	case reflect.TypeFor[AIO]():
+		return words(Threads, Native, IOUring)
+	case reflect.TypeFor[CacheMode]():
+		return words(Writeback, Uncached, Writethrough, Directsync, Unsafe)
+	case reflect.TypeFor[GuestCache]():
+		return words(GuestWriteThrough, GuestWriteBack)
+	case reflect.TypeFor[Switch]():
+		return words(On, Off)
 	case reflect.TypeFor[Fate]():
 		return words(Lose, Keep, Random)
 	case reflect.TypeFor[Profile]():

@@ -35,6 +35,9 @@ const (
 	// AwaitDrive asks the guest to wait until it has found its drive; the answer
 	// has the same type (payload FoundDrive).
 	AwaitDrive
+	// Mounted says, before a workload begins, what the guest's kernel takes the
+	// drive for (FoundDrive).
+	Mounted
 )
 
 // Greeting tells what booted.
@@ -52,6 +55,9 @@ type FoundDrive struct {
 	// WriteCache is what the guest's kernel takes the drive's cache to be:
 	// "write back" or "write through" (sysfs, queue/write_cache).
 	WriteCache string `json:"write_cache"`
+	// FUA tells whether the guest's kernel sends the drive writes with FUA (sysfs,
+	// queue/fua).
+	FUA bool `json:"fua"`
 }
 
 // Mount says how the file system on the drive is checked and mounted.
@@ -69,6 +75,19 @@ type Workload struct {
 	Plan  workload.Plan `json:"plan"`
 	// Serial sends the ledger over the control channel even where memory would do.
 	Serial bool `json:"serial,omitempty"`
+	// Cache is what the guest does to the drive's write cache before the mount.
+	Cache CacheSwitches `json:"cache,omitzero"`
+}
+
+// CacheSwitches are the guest's own ways to change a drive's write cache; what is
+// empty is left alone.
+type CacheSwitches struct {
+	// HdparmW is "on" or "off": the drive is told to switch its cache, as by
+	// hdparm -W.
+	HdparmW string `json:"hdparm_w,omitempty"`
+	// Kernel is "write back" or "write through": what the guest's kernel is to take
+	// the cache for, whatever the drive says.
+	Kernel string `json:"kernel,omitempty"`
 }
 
 // Outcome ends a workload.

@@ -80,6 +80,7 @@ func (l *Lab) Run(ctx context.Context, s scenarios.Scenario, seed uint64) (*repo
 		}
 		doc.Calls = append(doc.Calls, *c)
 	}
+	doc.Drive.Seen = seenInAll(doc.Calls)
 	doc.Expectations = judgeExpectations(s.Expect, s.Workload.Calls, doc.Calls)
 	doc.Held = true
 	for _, e := range doc.Expectations {
@@ -106,6 +107,7 @@ func (r *run) prepare(ctx context.Context) (err error) {
 		Kernel: k, Binary: r.lab.Binary, QEMU: r.lab.QEMU,
 		Memory: int64(r.scenario.Guest.Memory), DriveSize: int64(fs.Size),
 		Bus: qemu.Bus(r.scenario.Drive.Bus), WriteCache: r.scenario.Drive.WriteCache,
+		Direct: r.scenario.Drive.Cache.Direct(), NoFlush: r.scenario.Drive.Cache.NoFlush(),
 		Modules: []string{"ext4"}, Fsck: needsCheck(fs), Params: r.lab.Params,
 	}
 	r.machine, err = r.lab.prepared(ctx, spec)
@@ -160,6 +162,9 @@ func (r *run) call(ctx context.Context, p workload.Plan) (*report.Call, error) {
 		return nil, err
 	}
 	defer rec.close()
+	if r.onFile() {
+		return r.judgeFile(ctx, rec)
+	}
 	state, err := r.crashState(rec)
 	if err != nil {
 		return nil, err

@@ -48,6 +48,15 @@ func newTrigger(c scenarios.Cut, seed uint64) *trigger {
 	return t
 }
 
+// withoutEvents makes a trigger for a drive that has no events to count.
+func (t *trigger) withoutEvents() *trigger {
+	if t.events > 0 {
+		t.reason = fmt.Sprintf("op %d had begun (random from the seed)", t.op)
+	}
+	t.events = 0
+	return t
+}
+
 // event is asked before the drive logs e at that position.
 func (t *trigger) event(position int, e *blocklog.Event) (string, bool) {
 	if t.op > 0 && e.Started >= t.op {

@@ -90,13 +90,17 @@ func (r *run) document() *report.Document {
 			Type: string(s.Filesystem.Type), Bytes: int64(s.Filesystem.Size), Mkfs: s.Filesystem.Mkfs, Mount: s.Filesystem.Mount,
 		},
 		Drive: report.Drive{
-			Bus: string(s.Drive.Bus), WriteCache: s.Drive.WriteCache, Timing: s.Drive.Timing.String(), AtCut: string(s.AtCut),
+			Bus: string(s.Drive.Bus), Backend: string(s.Drive.Backend), Format: string(s.Drive.Format), AIO: string(s.Drive.AIO), Cache: string(s.Drive.Cache), WriteCache: s.Drive.Volatile(), Told: s.Drive.WriteCache,
+			GuestCache: string(s.Guest.WriteCache), HdparmW: string(s.Guest.HdparmW), Timing: s.Drive.Timing.String(), AtCut: string(s.AtCut),
 		},
 		Workload: report.Workload{
 			Kind: string(s.Workload.Kind), Size: int64(s.Workload.Size), Count: s.Workload.Count,
 			Bytes: int64(s.Workload.Bytes), Stride: int64(s.Workload.Stride), Observers: s.Workload.Observers,
 		},
 		Calls: []report.Call{},
+	}
+	if s.Matrix.Of != "" {
+		doc.Matrix = &report.Matrix{Of: s.Matrix.Of, Cell: s.Matrix.Cell}
 	}
 	for _, f := range s.Drive.Faults {
 		doc.Drive.Faults = append(doc.Drive.Faults, f.String())

@@ -30,7 +30,12 @@ func (r *run) judge(rec *recording, state *crash.State, back *recovery) (*report
 	if err != nil {
 		return nil, err
 	}
+	seen := seenIn(rec)
+	if err := r.checkFUA(rec, seen); err != nil {
+		return nil, err
+	}
 	c := &report.Call{
+		Seen: seen,
 		Call: string(rec.plan.Call), Folder: filepath.Base(rec.folder),
 		Cut: report.Cut{
 			Reason: rec.cut.Reason, Position: rec.cut.Position, Op: rec.cut.Started,
@@ -40,6 +45,16 @@ func (r *run) judge(rec *recording, state *crash.State, back *recovery) (*report
 		Sync:    summarise(rec.history.Records, ledger.Record.SyncLatency), Bill: tr.Bill,
 		Recovery: back.verdict, Findings: []report.Finding{}, Errors: failures(rec.history.Records),
 	}
+	result := judgeSurvivors(c, rec, back, tr)
+	if err := r.checkBlame(c, tr); err != nil {
+		return nil, err
+	}
+	return c, writeJSON(filepath.Join(rec.folder, verdictFile), result)
+}
+
+// judgeSurvivors puts the verdicts on all ops into c. The trace is nil where there
+// is no log.
+func judgeSurvivors(c *report.Call, rec *recording, back *recovery, tr *trace.Trace) verdict.Result {
 	survivors := back.survivors
 	recovered := back.verdict.Class == verdict.Recovered
 	if !recovered {
@@ -53,13 +68,13 @@ func (r *run) judge(rec *recording, state *crash.State, back *recovery) (*report
 		addFindings(c, result, tr)
 	}
 	c.Cut.Acked = uint64(c.Counts.Acked)
-	return c, writeJSON(filepath.Join(rec.folder, verdictFile), result)
+	return result
 }
 
 // readTrace reads a block log with what the scenario says of its drive.
 func readTrace(s scenarios.Scenario, in trace.Input) (*trace.Trace, error) {
 	in.CacheAdvertised = !hasFault(s.Drive, disk.CacheUnadvertised)
-	in.WriteThrough = writesThrough(s.Drive)
+	in.WriteThrough, in.Unsafe = writesThrough(s.Drive), s.Drive.Cache.NoFlush()
 	tr, err := trace.Read(in)
 	if err != nil {
 		return nil, fmt.Errorf("read the block log: %w", err)
@@ -69,7 +84,7 @@ func readTrace(s scenarios.Scenario, in trace.Input) (*trace.Trace, error) {
 
 // writesThrough tells whether the drive holds nothing back.
 func writesThrough(d scenarios.Drive) bool {
-	return !d.WriteCache && !hasFault(d, disk.CacheUnadvertised)
+	return !d.Volatile() && !hasFault(d, disk.CacheUnadvertised)
 }
 
 func hasFault(d scenarios.Drive, kind disk.FaultKind) bool {
@@ -131,7 +146,9 @@ func addFindings(c *report.Call, result verdict.Result, tr *trace.Trace) {
 			continue
 		}
 		f := report.Finding{OpVerdict: v}
-		if cover, ok := tr.Cover(v.Op); ok {
+		if tr == nil {
+			f.Reason, f.Why = trace.Unknown, "an image file keeps no record of what reached it, and when"
+		} else if cover, ok := tr.Cover(v.Op); ok {
 			f.AckedAt, f.AckedTime = cover.AckAt, float64(cover.AckTime)/float64(time.Millisecond)
 			f.CarriedBy, f.Reason, f.Why = cover.Writes, cover.LostReason(), cover.Lost()
 		}
@@ -212,6 +229,11 @@ func measure(name string, c *report.Call) (float64, string) {
 		return number(c.Bill.JournalWrites)
 	case "flushes":
 		return number(c.Bill.Flushes)
+	case "image-errors":
+		if c.Image == nil || c.Image.Failed != "" {
+			return math.NaN(), "unknown: the image could not be checked"
+		}
+		return count(c.Image.Errors)
 	case "mean":
 		return duration(c.Latency.Mean)
 	case "p50":

@@ -30,11 +30,11 @@ type Past struct {
 
 // Open reads what a run folder says of the run as a whole.
 func Open(folder string) (*Past, error) {
-	p := &Past{Folder: folder}
-	var err error
-	if p.Scenario, err = scenarios.LoadFile(filepath.Join(folder, scenarioFile)); err != nil {
+	list, err := scenarios.LoadFile(filepath.Join(folder, scenarioFile))
+	if err != nil {
 		return nil, fmt.Errorf("open run folder: %w", err)
 	}
+	p := &Past{Folder: folder, Scenario: list[0]} // a run's scenario is one: a matrix is spelled out before
 	if err := readJSON(filepath.Join(folder, runFile), &p.Document); err != nil {
 		return nil, fmt.Errorf("open run folder: %w", err)
 	}

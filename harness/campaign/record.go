@@ -25,13 +25,16 @@ type recording struct {
 	plan    workload.Plan
 	folder  string // of the call, absolute
 	base    *os.File
-	log     *blocklog.Log
+	log     *blocklog.Log // nil where the drive is an image file
 	history verdict.History
 	cut     cutPoint
+	drive   wire.FoundDrive // as the guest took it when the workload began
 }
 
 func (r *recording) close() {
-	r.log.Close()
+	if r.log != nil {
+		r.log.Close()
+	}
 	r.base.Close()
 }
 
@@ -58,7 +61,9 @@ func (r *run) record(ctx context.Context, p workload.Plan) (_ *recording, err er
 	if rec.base, err = os.Open(r.base); err != nil {
 		return nil, fmt.Errorf("open formatted disk: %w", err)
 	}
-	if err = r.recordInto(ctx, rec); err == nil {
+	if r.onFile() {
+		err = r.recordOnFile(ctx, rec)
+	} else if err = r.recordInto(ctx, rec); err == nil {
 		rec.log, err = blocklog.Open(filepath.Join(rec.folder, logFile))
 	}
 	if err != nil {
@@ -81,10 +86,10 @@ func (r *run) recordInto(ctx context.Context, rec *recording) error {
 		return fmt.Errorf("create ledger: %w", err)
 	}
 	defer out.Close()
-	w := &watch{trigger: newTrigger(r.scenario.Cut, rec.plan.Seed), out: out, log: log, progress: r.lab.Progress}
+	w := &watch{trigger: newTrigger(r.scenario.Cut, rec.plan.Seed), out: out, now: log.Now, progress: r.lab.Progress}
 	d := disk.New(disk.Config{
 		Base: rec.base, Size: int64(r.scenario.Filesystem.Size), Log: log,
-		WriteCache: r.scenario.Drive.WriteCache, Timing: timing(r.scenario.Drive.Timing),
+		WriteCache: r.scenario.Drive.Volatile(), Unsafe: r.scenario.Drive.Cache.NoFlush(), Timing: timing(r.scenario.Drive.Timing),
 		Faults: faults(r.scenario.Drive.Faults), Seed: rec.plan.Seed, Counts: w.counts, Cut: w.event,
 	})
 	g, err := r.machine.ForkLogged(ctx, rec.folder, d, r.qemuLog())
@@ -93,15 +98,21 @@ func (r *run) recordInto(ctx context.Context, rec *recording) error {
 		return err
 	}
 	defer g.Close()
-	r.lab.Progress.Stage(fmt.Sprintf("%s: running", rec.plan.Call), rec.plan.Count)
+	w.world = d
 	if err := w.run(ctx, r, g, rec.plan); err != nil {
 		return err
 	}
-	rec.history = verdict.History{Plan: rec.plan, Records: w.records, Started: r.begun(w)}
 	reason, position, err := d.Cut()
 	if err != nil {
 		return err
 	}
+	return rec.keep(r, w, reason, position)
+}
+
+// keep takes what the watch has seen until the cut.
+func (rec *recording) keep(r *run, w *watch, reason string, position int) error {
+	rec.drive = w.found()
+	rec.history = verdict.History{Plan: rec.plan, Records: w.records, Started: r.begun(w)}
 	started, _ := w.counts()
 	rec.cut = cutPoint{Reason: reason, Position: position, Started: started, Records: len(w.records)}
 	return writeJSON(filepath.Join(rec.folder, cutFile), rec.cut)
@@ -115,17 +126,25 @@ func (r *run) qemuLog() string {
 	return ""
 }
 
+// world is what stops at the cut.
+type world interface {
+	Stop(reason string)
+	Stopped() <-chan struct{} // closed when it has stopped
+}
+
 // watch follows a workload by its ledger.
 type watch struct {
-	trigger  *trigger // under the drive's lock, and mu
-	out      *os.File // the ledger file
-	log      *blocklog.Writer
+	trigger  *trigger             // under the drive's lock, and mu
+	out      *os.File             // the ledger file
+	now      func() time.Duration // since the drive's log, or the watch, was begun
+	world    world
 	progress Progress
 
 	mu      sync.Mutex // guards trigger
 	memory  atomic.Pointer[ledger.Region]
 	serial  serialCounts
-	records []ledger.Record // taken so far; for the goroutine of run
+	drive   atomic.Pointer[wire.FoundDrive] // as the guest took it when the workload began
+	records []ledger.Record                 // taken so far; for the goroutine of run
 }
 
 // serialCounts stand in for the ledger's counts where acks come over the control
@@ -146,6 +165,15 @@ func (w *watch) counts() (started, acked uint64) {
 	return w.serial.started.Load(), acked
 }
 
+// found is the drive as the guest took it; zero where the power went before it
+// could tell.
+func (w *watch) found() wire.FoundDrive {
+	if d := w.drive.Load(); d != nil {
+		return *d
+	}
+	return wire.FoundDrive{}
+}
+
 func (w *watch) event(position int, e *blocklog.Event) (string, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -155,6 +183,7 @@ func (w *watch) event(position int, e *blocklog.Event) (string, bool) {
 // run starts the workload and returns once the power is cut and the ledger is
 // complete.
 func (w *watch) run(ctx context.Context, r *run, g *machine.Guest, p workload.Plan) error {
+	w.progress.Stage(fmt.Sprintf("%s: running", p.Call), p.Count)
 	if !r.serial() {
 		region, err := g.Ledger()
 		if err != nil {
@@ -198,11 +227,18 @@ func (w *watch) drain(talk <-chan error, acks <-chan ledger.Record) error {
 
 // converse asks for the workload and listens until it ends.
 func (w *watch) converse(ctx context.Context, r *run, g *machine.Guest, p workload.Plan, acks chan<- ledger.Record) error {
-	ask := wire.Workload{Mount: r.mount(), Plan: p, Serial: r.serial()}
+	ask := wire.Workload{Mount: r.mount(), Plan: p, Serial: r.serial(), Cache: cacheSwitches(r.scenario.Guest)}
 	return g.Ask(ctx, wire.Record, ask, func(f wire.Frame) (bool, error) {
 		switch f.Type {
 		case wire.RecordDone:
 			return true, nil
+		case wire.Mounted:
+			var d wire.FoundDrive
+			if err := f.Decode(&d); err != nil {
+				return false, err
+			}
+			w.drive.Store(&d)
+			return false, nil
 		case wire.Begun:
 			var s wire.Start
 			if err := f.Decode(&s); err != nil {
@@ -233,23 +269,23 @@ func (w *watch) follow(ctx context.Context, g *machine.Guest, talk <-chan error,
 	defer tick.Stop()
 	for {
 		select {
-		case <-g.Drive().Stopped():
+		case <-w.world.Stopped():
 			return nil
 		case err := <-talk:
 			select {
-			case <-g.Drive().Stopped():
+			case <-w.world.Stopped():
 				return nil // the guest's channel ended because the power was cut
 			default:
 			}
 			if err != nil {
 				return g.Failure("run the workload", err)
 			}
-			g.Drive().Stop("the workload had ended before the cut")
+			w.world.Stop("the workload had ended before the cut")
 			return nil
 		case <-ctx.Done():
 			return g.Failure("run the workload", ctx.Err())
 		case <-tick.C:
-			if err := w.poll(g, acks); err != nil {
+			if err := w.poll(acks); err != nil {
 				return err
 			}
 		}
@@ -257,17 +293,17 @@ func (w *watch) follow(ctx context.Context, g *machine.Guest, talk <-chan error,
 }
 
 // poll takes new records and asks the trigger.
-func (w *watch) poll(g *machine.Guest, acks <-chan ledger.Record) error {
+func (w *watch) poll(acks <-chan ledger.Record) error {
 	if err := w.take(acks); err != nil {
 		return err
 	}
 	started, acked := w.counts()
 	w.progress.Set(int(started))
 	w.mu.Lock()
-	reason, cut := w.trigger.poll(started, acked, w.log.Now())
+	reason, cut := w.trigger.poll(started, acked, w.now())
 	w.mu.Unlock()
 	if cut {
-		g.Drive().Stop(reason)
+		w.world.Stop(reason)
 	}
 	return nil
 }
@@ -312,6 +348,11 @@ func (r *run) begun(w *watch) uint64 {
 func (r *run) mount() wire.Mount {
 	fs := r.scenario.Filesystem
 	return wire.Mount{Type: string(fs.Type), Options: fs.Mount, Check: needsCheck(fs)}
+}
+
+// cacheSwitches are what the guest does to the drive's cache, from the scenario's.
+func cacheSwitches(g scenarios.Guest) wire.CacheSwitches {
+	return wire.CacheSwitches{HdparmW: string(g.HdparmW), Kernel: string(g.WriteCache)}
 }
 
 // timing is the drive's, from the scenario's; nil where there is none.

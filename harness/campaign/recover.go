@@ -33,31 +33,46 @@ func (r *run) crashState(rec *recording) (*crash.State, error) {
 // back. What goes wrong inside the guest is a verdict; only what goes wrong
 // outside of it is an error.
 func (r *run) recover(ctx context.Context, rec *recording, state *crash.State) (*recovery, error) {
-	folder := filepath.Join(rec.folder, recoveryFolder)
-	if err := os.Mkdir(folder, 0o755); err != nil {
-		return nil, fmt.Errorf("make folder: %w", err)
+	folder, err := r.recoveryFolder(rec)
+	if err != nil {
+		return nil, err
 	}
-	r.lab.Progress.Stage(fmt.Sprintf("%s: recovering", rec.plan.Call), 0)
 	log, err := blocklog.Create(filepath.Join(folder, logFile), state.Media.Size())
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
-	d := disk.New(disk.Config{Base: state.Media, Size: state.Media.Size(), Log: log, WriteCache: r.scenario.Drive.WriteCache})
+	d := disk.New(disk.Config{Base: state.Media, Size: state.Media.Size(), Log: log, WriteCache: r.scenario.Drive.Volatile()})
+	back, err := r.recoverIn(ctx, rec, func(ctx context.Context) (*machine.Guest, error) { return r.machine.Fork(ctx, folder, d) })
+	d.Close()
+	if _, _, broken := d.Cut(); broken != nil {
+		return nil, broken
+	}
+	return back, err
+}
+
+// recoveryFolder makes the folder of a call's recovery.
+func (r *run) recoveryFolder(rec *recording) (string, error) {
+	folder := filepath.Join(rec.folder, recoveryFolder)
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		return "", fmt.Errorf("make folder: %w", err)
+	}
+	r.lab.Progress.Stage(fmt.Sprintf("%s: recovering", rec.plan.Call), 0)
+	return folder, nil
+}
+
+// recoverIn lets the guest that fork starts recover its disk.
+func (r *run) recoverIn(ctx context.Context, rec *recording, fork func(context.Context) (*machine.Guest, error)) (*recovery, error) {
 	limited, cancel := context.WithTimeout(ctx, r.scenario.Timeout)
 	defer cancel()
-	g, err := r.machine.Fork(limited, folder, d)
+	g, err := fork(limited)
 	if err != nil {
-		d.Close()
 		return nil, err
 	}
 	defer g.Close()
 	back, err := r.readBack(limited, g, rec)
 	if err := errors.Join(ctx.Err(), g.Kill()); err != nil {
 		return nil, err
-	}
-	if _, _, broken := d.Cut(); broken != nil {
-		return nil, broken
 	}
 	if err != nil {
 		return back, r.explain(limited, g, back, err)

@@ -77,11 +77,17 @@ func table(t *testing.T, doc *report.Document) string {
 func TestLibrary(t *testing.T) {
 	l := newLab(t)
 	for _, i := range scenarios.List() {
-		t.Run(i.Name, func(t *testing.T) {
-			if doc := runScenario(t, l, load(t, i.Name), 1); !doc.Held {
-				t.Errorf("expectations were not met:\n%s", table(t, doc))
-			}
-		})
+		all, err := scenarios.Find(i.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range all {
+			t.Run(s.Name, func(t *testing.T) {
+				if doc := runScenario(t, l, s, 1); !doc.Held {
+					t.Errorf("expectations were not met:\n%s", table(t, doc))
+				}
+			})
+		}
 	}
 }
 

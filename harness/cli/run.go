@@ -163,7 +163,7 @@ func (c *runCommand) print(w io.Writer, docs []*report.Document, several bool) e
 	case c.JSON:
 		return report.JSON(w, docs[0])
 	case several:
-		return report.Summary(w, docs, o)
+		return report.Runs(w, docs, o)
 	}
 	return report.Table(w, docs[0], o)
 }

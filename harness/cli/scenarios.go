@@ -30,7 +30,11 @@ func (c *scenariosCommand) Run(s Streams) error {
 			family = i.Family
 			fmt.Fprintln(s.Out, family)
 		}
-		if _, err := fmt.Fprintf(s.Out, "  %-26s %s\n", i.Name, i.About); err != nil {
+		about := i.About
+		if i.Cells > 0 {
+			about += fmt.Sprintf(" (%d scenarios)", i.Cells)
+		}
+		if _, err := fmt.Fprintf(s.Out, "  %-26s %s\n", i.Name, about); err != nil {
 			return err
 		}
 	}

@@ -70,7 +70,12 @@ type Config struct {
 	// WriteCache tells whether writes are answered from the cache, at bus speed, or
 	// from the media.
 	WriteCache bool
-	Timing     *Timing // nil: answer at once
+	// Unsafe makes QEMU drop flushes and FUA, as its cache mode unsafe does with a
+	// file: its NBD client drops what the server does not offer, and only that,
+	// whatever cache.no-flush says (block/nbd.c flushes in bdrv_co_flush_to_os, which
+	// no-flush leaves alone).
+	Unsafe bool
+	Timing *Timing // nil: answer at once
 	// Faults are what is wrong with the drive; they are asked in this order. Seed is
 	// what they draw from.
 	Faults []Fault
@@ -140,7 +145,8 @@ func New(cfg Config) *Drive {
 
 // Export is what the drive says of itself to an NBD client.
 func (d *Drive) Export() nbd.Export {
-	return nbd.Export{Size: d.cfg.Size, Flush: !d.hidden, FUA: !d.hidden, Trim: true, WriteZeroes: true}
+	offered := !d.hidden && !d.cfg.Unsafe
+	return nbd.Export{Size: d.cfg.Size, Flush: offered, FUA: offered, Trim: true, WriteZeroes: true}
 }
 
 // Stop stops the world, if it has not stopped yet, for that reason.

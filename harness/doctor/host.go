@@ -60,7 +60,7 @@ func tools() []tool {
 	const bench, tests = "powercut bench", "the tests of the drive"
 	return []tool{
 		{"nbdkit", "nbdkit", bench},
-		{"qemu-img", "qemu-utils", bench + ", " + tests},
+		{"qemu-img", "qemu-utils", "drives on image files, " + bench + ", " + tests},
 		{"qemu-io", "qemu-utils", tests},
 		{"nbdinfo", "libnbd-bin", tests},
 		{"nbdcopy", "libnbd-bin", tests},

@@ -19,15 +19,24 @@ const forkTries = 3
 // Fork starts a guest from the template, with that drive, in the folder dir. What
 // is damaged, or was pruned from the cache since Prepare, is made anew. If it
 // fails it closes the drive.
-func (m *Machine) Fork(ctx context.Context, dir string, d *disk.Drive) (g *Guest, err error) {
+func (m *Machine) Fork(ctx context.Context, dir string, d *disk.Drive) (*Guest, error) {
 	return m.ForkLogged(ctx, dir, d, "")
 }
 
 // ForkLogged is Fork, with a log that QEMU keeps of the drive's writes (see
 // qemu.Disk.Log) in that file in dir, which is emptied; "": none.
-func (m *Machine) ForkLogged(ctx context.Context, dir string, d *disk.Drive, log string) (g *Guest, err error) {
+func (m *Machine) ForkLogged(ctx context.Context, dir string, d *disk.Drive, log string) (*Guest, error) {
+	g, err := m.try(ctx, func() (*Guest, error) { return m.fork(ctx, dir, d, log) })
+	if err != nil {
+		d.Close()
+	}
+	return g, err
+}
+
+// try forks until that succeeds, or it is no use.
+func (m *Machine) try(ctx context.Context, fork func() (*Guest, error)) (g *Guest, err error) {
 	for range forkTries {
-		if g, err = m.fork(ctx, dir, d, log); err == nil {
+		if g, err = fork(); err == nil {
 			return g, nil
 		}
 		again, removal := m.forkAgain(ctx, err)
@@ -35,7 +44,6 @@ func (m *Machine) ForkLogged(ctx context.Context, dir string, d *disk.Drive, log
 			break
 		}
 	}
-	d.Close()
 	return nil, err
 }
 

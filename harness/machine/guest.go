@@ -31,7 +31,7 @@ const connectDeadline = 30 * time.Second
 // Guest is a virtual machine with its drive and its agent.
 type Guest struct {
 	vm     *qemu.VM
-	drive  *disk.Drive   // nil where another server serves the drive
+	drive  *disk.Drive   // nil where the drive is not ours
 	in     *bufio.Reader // of the control channel
 	served chan error    // how the drive's connection ended; one value
 	cancel context.CancelFunc
@@ -50,7 +50,7 @@ func (m *Machine) start(ctx context.Context, cfg qemu.Config, d *disk.Drive, log
 	g := &Guest{drive: d, served: make(chan error, 1), cancel: cancel}
 	go func() { g.served <- serveOne(serving, l, d) }()
 	cfg.ConsolePath = ConsoleFile
-	cfg.Disk = &qemu.Disk{Socket: socketFile, Bus: m.Spec.Bus, WriteCache: m.Spec.WriteCache, Log: log}
+	cfg.Disk = m.Spec.front(qemu.Disk{Socket: socketFile, Log: log})
 	g.vm, err = qemu.Start(ctx, cfg)
 	os.Remove(path) // QEMU is connected, or never will be
 	if err != nil {
@@ -186,7 +186,7 @@ func (g *Guest) Ledger() (ledger.Region, error) {
 	return ledger.Map(mem[ledger.Base : ledger.Base+ledger.Size])
 }
 
-// Drive is the guest's drive; nil for a guest of ForkForeign.
+// Drive is the guest's drive; nil for a guest of ForkForeign or ForkFile.
 func (g *Guest) Drive() *disk.Drive { return g.drive }
 
 // Done is closed when the guest is dead.

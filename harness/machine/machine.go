@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -42,7 +43,8 @@ const (
 // of this program makes new ones.
 const keep = 12
 
-// Spec says which machine is wanted. Two equal specs share a template.
+// Spec says which machine is wanted. Two specs that differ in Direct and
+// NoFlush alone share a template.
 type Spec struct {
 	Kernel     images.Kernel
 	Binary     string // this program, to be the guest's PID 1
@@ -51,6 +53,8 @@ type Spec struct {
 	DriveSize  int64  // bytes
 	Bus        qemu.Bus
 	WriteCache bool     // whether the drive tells the guest of a write cache
+	Direct     bool     // QEMU bypasses the host's page cache (cache.direct)
+	NoFlush    bool     // QEMU drops the guest's flushes (cache.no-flush)
 	Modules    []string // beyond those that every guest needs, such as ext4
 	Fsck       bool     // the guest needs e2fsck
 	Params     []string // for the guest kernel's command line
@@ -62,7 +66,7 @@ type Machine struct {
 	Choice   qemu.Choice // accelerator
 	Version  string      // of QEMU
 	Greeting wire.Greeting
-	Drive    wire.FoundDrive
+	Drive    wire.FoundDrive // as it was told of at boot; zero with NVMe
 
 	cache        *cache.Cache
 	modules      []string // files, in the order in which the guest loads them
@@ -100,8 +104,11 @@ func Prepare(ctx context.Context, s Spec, stages Stages) (*Machine, error) {
 
 // baseModules are what every guest needs: the drive and the control channel.
 func (s Spec) modules() []string {
-	bus := map[qemu.Bus]string{qemu.IDE: "ata_piix"}[s.Bus]
-	return append([]string{"virtio_pci", "virtio_console", bus, "sd_mod"}, s.Modules...)
+	bus := map[qemu.Bus][]string{
+		qemu.IDE: {"ata_piix", "sd_mod"}, qemu.AHCI: {"ahci", "sd_mod"}, qemu.SCSI: {"virtio_scsi", "sd_mod"},
+		qemu.VirtioBlk: {"virtio_blk"}, qemu.NVMe: {"nvme"},
+	}[s.Bus]
+	return slices.Concat([]string{"virtio_pci", "virtio_console"}, bus, s.Modules)
 }
 
 // features are what the kernel must have, by the names of its options.
@@ -109,6 +116,9 @@ func (s Spec) features() []images.Feature {
 	var out []images.Feature
 	for _, m := range s.modules() {
 		out = append(out, images.FeatureOf(m))
+	}
+	if s.Bus == qemu.NVMe {
+		out = append(out, images.Feature{Name: "PCI hotplug", Config: "CONFIG_HOTPLUG_PCI_ACPI"})
 	}
 	return out
 }
@@ -310,7 +320,8 @@ func (m *Machine) keepConsole(err error) error {
 }
 
 // Boot starts a guest from cold, with that drive, in the folder dir, and waits
-// until its agent has found the drive. If it fails it closes the drive.
+// until its agent has found the drive; with NVMe a guest has none until it is
+// forked. If it fails it closes the drive.
 func (m *Machine) Boot(ctx context.Context, dir string, d *disk.Drive) (*Guest, booted, error) {
 	ctx, cancel := context.WithTimeout(ctx, BootDeadline)
 	defer cancel()
@@ -320,7 +331,8 @@ func (m *Machine) Boot(ctx context.Context, dir string, d *disk.Drive) (*Guest, 
 		d.Close()
 		return nil, told, err
 	}
-	if told.Greeting, err = awaitGreeting(ctx, g.vm); err == nil {
+	// An NVMe drive is plugged into forks alone: see package qemu.
+	if told.Greeting, err = awaitGreeting(ctx, g.vm); err == nil && m.Spec.Bus != qemu.NVMe {
 		err = g.ask(ctx, wire.AwaitDrive, struct{}{}, &told.Drive)
 	}
 	if err != nil {

@@ -53,12 +53,15 @@ type Config struct {
 	// "console".
 	ConsolePath string
 	// ConsoleLimit is how large that file may grow, in bytes. What a guest
-	// writes beyond is lost. Default DefaultConsoleLimit.
+	// writes beyond is lost. Default DefaultConsoleLimit. With an image file it is
+	// the image's Limit, if that is greater: the kernel knows one limit for all
+	// files of a process (RLIMIT_FSIZE, setrlimit(2)).
 	ConsoleLimit int64
 	// Template is a folder made by Save, to be forked instead of booting; if
 	// relative, to the harness's own working folder.
 	// The rest of the Config must be as it was then, but for Dir, ConsolePath
-	// and the disk's socket. Empty: boot.
+	// and the disk's back end (socket or image, and its part of the cache mode).
+	// Empty: boot.
 	Template string
 	// Timeout bounds the start of QEMU, each QMP command, and a restore.
 	// Default DefaultTimeout.
@@ -121,6 +124,14 @@ func (c Config) checkFiles() error {
 	return nil
 }
 
+// fileLimit is how large a file of QEMU's may grow.
+func (c Config) fileLimit() int64 {
+	if c.Disk != nil && c.Disk.Image != nil {
+		return max(c.ConsoleLimit, c.Disk.Image.Limit)
+	}
+	return c.ConsoleLimit
+}
+
 // consoleFile is where the harness finds the console.
 func (c Config) consoleFile() string { return absolute(c.Dir, c.ConsolePath) }
 
@@ -166,7 +177,8 @@ func (c Config) identity() []string {
 	c.Kernel, c.Initramfs = "", ""
 	if c.Disk != nil {
 		disk := *c.Disk
-		disk.Socket, disk.Export, disk.Log = "", "", ""
+		disk.Socket, disk.Export, disk.Log, disk.Image = "", "", "", nil
+		disk.Direct, disk.NoFlush = false, false // of the back end: no part of the device state
 		c.Disk = &disk
 	}
 	return c.args()

@@ -48,9 +48,9 @@ func TestDiskFronts(t *testing.T) {
 		"":        "-device ide-hd,bus=ide.0,unit=0,drive=disk,write-cache=on,werror=report,rerror=report,model=POWERCUT emulated drive write cache on",
 		IDE:       "-device ide-hd,bus=ide.0,unit=0,drive=disk,write-cache=on,werror=report,rerror=report,model=POWERCUT emulated drive write cache on",
 		AHCI:      "-device ahci,id=ahci -device ide-hd,bus=ahci.0,drive=disk,write-cache=on,werror=report,rerror=report,model=POWERCUT emulated drive write cache on",
-		SCSI:      "-device virtio-scsi-pci,id=scsi -device scsi-hd,bus=scsi.0,drive=disk,write-cache=on,werror=report,rerror=report",
+		SCSI:      "-device virtio-scsi-pci,id=scsi -device scsi-hd,bus=scsi.0,dpofua=on,drive=disk,write-cache=on,werror=report,rerror=report",
 		VirtioBlk: "-device virtio-blk-pci,drive=disk,write-cache=on,werror=report,rerror=report",
-		NVMe:      "-device nvme,serial=powercut,drive=disk,write-cache=on",
+		NVMe:      "", // plugged into a running machine
 	}
 	for bus, want := range tests {
 		d := Disk{Socket: "s", Bus: bus, WriteCache: true}
@@ -74,6 +74,25 @@ func TestDiskLog(t *testing.T) {
 	}
 }
 
+// An image file has a node for the file and one for its format, and what differs
+// between back ends is no part of a template.
+func TestDiskImage(t *testing.T) {
+	d := Disk{Image: &Image{Path: "a,b.img", Format: "qcow2", AIO: "io_uring", Limit: 1}, Bus: VirtioBlk, WriteCache: true, Direct: true, NoFlush: true}
+	if err := d.check(); err != nil {
+		t.Error(err)
+	}
+	want := "-blockdev driver=file,node-name=file,filename=a,,b.img,aio=io_uring,discard=unmap,cache.direct=on,cache.no-flush=on " +
+		"-blockdev driver=qcow2,node-name=disk,file=file,discard=unmap,cache.direct=on,cache.no-flush=on " +
+		"-device virtio-blk-pci,drive=disk,write-cache=on,werror=report,rerror=report"
+	if got := strings.Join(d.Args(), " "); got != want {
+		t.Errorf("\n got %s\nwant %s", got, want)
+	}
+	onFile, onNBD := Config{Disk: &d}, Config{Disk: &Disk{Socket: "s", Bus: VirtioBlk, WriteCache: true}}
+	if diff := cmp.Diff(onNBD.identity(), onFile.identity()); diff != "" {
+		t.Errorf("the back end is part of the template:\n%s", diff)
+	}
+}
+
 // The model's 31st character stands for the write cache when a drive is
 // restored, and QEMU takes 40 characters at most.
 func TestDiskModel(t *testing.T) {
@@ -93,9 +112,13 @@ func TestDiskCheck(t *testing.T) {
 		disk Disk
 		want string
 	}{
-		"no socket":   {Disk{}, "no socket"},
-		"long socket": {Disk{Socket: strings.Repeat("x", 108)}, "the limit is 107"},
-		"unknown bus": {Disk{Socket: "s", Bus: "isa"}, "there are ide, ahci, scsi, virtio-blk, nvme"},
+		"no socket":      {Disk{}, "no socket"},
+		"long socket":    {Disk{Socket: strings.Repeat("x", 108)}, "the limit is 107"},
+		"no image":       {Disk{Image: &Image{Format: "raw", AIO: "native", Limit: 1}}, "no image file"},
+		"image format":   {Disk{Image: &Image{Path: "p", Format: "vdi", AIO: "native", Limit: 1}}, "raw and qcow2"},
+		"image aio":      {Disk{Image: &Image{Path: "p", Format: "raw", AIO: "posix", Limit: 1}}, "threads, native"},
+		"image no limit": {Disk{Image: &Image{Path: "p", Format: "raw", AIO: "native"}}, "no limit"},
+		"unknown bus":    {Disk{Socket: "s", Bus: "isa"}, "there are ide, ahci, scsi-hd, virtio-blk, nvme"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package qemu
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,7 +15,7 @@ type Bus string
 const (
 	IDE       Bus = "ide"
 	AHCI      Bus = "ahci"
-	SCSI      Bus = "scsi"
+	SCSI      Bus = "scsi-hd"
 	VirtioBlk Bus = "virtio-blk"
 	NVMe      Bus = "nvme"
 )
@@ -26,22 +27,37 @@ func Buses() []Bus { return []Bus{IDE, AHCI, SCSI, VirtioBlk, NVMe} }
 // with the closing zero (unix(7)).
 const maxSocketPath = 107
 
-// Disk is a drive whose blocks come from an NBD server on a unix socket.
+// Image is a file that holds a drive's blocks.
+type Image struct {
+	Path   string // relative to the machine's folder, or absolute
+	Format string // "raw" or "qcow2"
+	AIO    string // "threads", "native" or "io_uring"
+	Limit  int64  // bytes to which the file may grow
+}
+
+// Disk is a drive whose blocks come from an NBD server on a unix socket or, where
+// Image is not nil, from a file.
 type Disk struct {
+	Image      *Image
 	Socket     string // relative to the machine's folder, or absolute; at most 107 bytes
 	Export     string // name of the NBD export; mostly empty
 	Bus        Bus    // empty: IDE
 	WriteCache bool   // whether the drive tells the guest of a volatile write cache
+	Direct     bool   // cache.direct: bypass the host's page cache, if there is one
+	NoFlush    bool   // cache.no-flush: drop the guest's flushes
 	// Log is a file, which exists, into which QEMU's block driver blklogwrites logs
 	// every write on its way to the drive, in the format of dm-log-writes. Relative
 	// to the machine's folder, or absolute; empty: none.
 	Log string
 }
 
-// Args attach the drive. QEMU adds no cache of its own and passes every flush
-// on (cache.no-flush=off), passes trims on, and reports errors to the guest
-// where a bus lets it be told to (NVMe always does).
+// Args attach the drive. QEMU adds no cache of its own, passes flushes on unless
+// NoFlush is set, passes trims on, and reports errors to the guest where a bus
+// lets it be told to (NVMe always does).
 func (d Disk) Args() []string {
+	if d.Image != nil {
+		return append(d.backFile(), d.front()...)
+	}
 	name := "disk"
 	if d.Log != "" {
 		name = "logged"
@@ -50,12 +66,25 @@ func (d Disk) Args() []string {
 	if d.Export != "" {
 		back += ",export=" + escape(d.Export)
 	}
-	const behaviour = ",discard=unmap,cache.direct=off,cache.no-flush=off"
+	behaviour := ",discard=unmap" + d.cache()
 	args := []string{"-blockdev", back + behaviour}
 	if d.Log != "" {
 		args = append(args, "-blockdev", "driver=blklogwrites,node-name=disk,file=logged,log.driver=file,log.filename="+escape(d.Log)+behaviour)
 	}
 	return append(args, d.front()...)
+}
+
+// cache are the back end's part of a cache mode.
+func (d Disk) cache() string {
+	return ",cache.direct=" + onOff(d.Direct) + ",cache.no-flush=" + onOff(d.NoFlush)
+}
+
+// backFile are the nodes of an image file: one for the file, and one for its
+// format on top. Each has cache options of its own.
+func (d Disk) backFile() []string {
+	file := "driver=file,node-name=file,filename=" + escape(d.Image.Path) + ",aio=" + d.Image.AIO + ",discard=unmap" + d.cache()
+	format := "driver=" + d.Image.Format + ",node-name=disk,file=file,discard=unmap" + d.cache()
+	return []string{"-blockdev", file, "-blockdev", format}
 }
 
 // Params are none.
@@ -71,14 +100,30 @@ func (d Disk) front() []string {
 	case AHCI:
 		return []string{"-device", "ahci,id=ahci", "-device", "ide-hd,bus=ahci.0," + opts + report + model}
 	case SCSI:
-		return []string{"-device", "virtio-scsi-pci,id=scsi", "-device", "scsi-hd,bus=scsi.0," + opts + report}
+		return []string{"-device", "virtio-scsi-pci,id=scsi", "-device", "scsi-hd,bus=scsi.0,dpofua=on," + opts + report}
 	case VirtioBlk:
 		return []string{"-device", "virtio-blk-pci," + opts + report}
 	case NVMe:
-		return []string{"-device", "nvme,serial=powercut," + opts}
+		return nil // plugged in later: see plugDisk
 	default:
 		return []string{"-device", "ide-hd,bus=ide.0,unit=0," + opts + report + model}
 	}
+}
+
+// plugged tells whether the drive's device is plugged into a running machine.
+// QEMU (7.2, hw/nvme/ctrl.c) cannot save a machine with an NVMe controller, so
+// that a template has none, and a fork is given one.
+func (d Disk) plugged() bool { return d.Bus == NVMe }
+
+// plugDisk gives the running machine its drive, where that is not there from the
+// start. The guest's kernel finds it by PCI hotplug, a moment later.
+func (vm *VM) plugDisk(ctx context.Context) error {
+	d := vm.cfg.Disk
+	if d == nil || !d.plugged() {
+		return nil
+	}
+	device := map[string]any{"driver": "nvme", "serial": "powercut", "drive": "disk", "write-cache": onOff(d.WriteCache)}
+	return vm.monitor.Execute(ctx, "device_add", device, nil)
 }
 
 // model is the name that an IDE drive gives of itself. Its 31st character
@@ -95,6 +140,9 @@ func (d Disk) model() string {
 
 // check says what is wrong with the drive, if anything.
 func (d Disk) check() error {
+	if d.Image != nil {
+		return d.Image.check()
+	}
 	if d.Socket == "" {
 		return fmt.Errorf("attach disk: no socket given")
 	}
@@ -104,6 +152,21 @@ func (d Disk) check() error {
 	}
 	if d.Bus != "" && !slices.Contains(Buses(), d.Bus) {
 		return fmt.Errorf("attach disk: no bus %q; there are %s", d.Bus, strings.Join(names(Buses()), ", "))
+	}
+	return nil
+}
+
+// check says what is wrong with the image's description.
+func (i Image) check() error {
+	switch {
+	case i.Limit <= 0:
+		return fmt.Errorf("attach disk: no limit given for the image file")
+	case i.Path == "":
+		return fmt.Errorf("attach disk: no image file given")
+	case i.Format != "raw" && i.Format != "qcow2":
+		return fmt.Errorf("attach disk: no image format %q; there are raw and qcow2", i.Format)
+	case i.AIO != "threads" && i.AIO != "native" && i.AIO != "io_uring":
+		return fmt.Errorf("attach disk: no aio %q; there are threads, native and io_uring", i.AIO)
 	}
 	return nil
 }

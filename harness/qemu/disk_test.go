@@ -124,7 +124,9 @@ func TestDiskBuses(t *testing.T) {
 			cfg := testConfig(t)
 			serveDisk(t, cfg.Dir, "drive")
 			cfg.Disk = &Disk{Socket: "drive", Bus: bus, WriteCache: true}
-			if !writesBack(t, start(t, cfg)) {
+			vm := start(t, cfg)
+			must(t, vm.plugDisk(t.Context()))
+			if !writesBack(t, vm) {
 				t.Error("write cache is off")
 			}
 		})

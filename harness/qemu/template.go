@@ -230,7 +230,10 @@ func (vm *VM) restore(ctx context.Context, m manifest, state []byte, w *os.File)
 	if err := errors.Join(err, g.Wait()); err != nil {
 		return vm.refusal(err)
 	}
-	return vm.monitor.Execute(ctx, "cont", nil, nil)
+	if err := vm.monitor.Execute(ctx, "cont", nil, nil); err != nil {
+		return err
+	}
+	return vm.plugDisk(ctx)
 }
 
 // refusal makes a damaged template of err if QEMU gave up over the device state,

@@ -77,7 +77,7 @@ func launch(ctx context.Context, cfg Config, extra *os.File) (*VM, error) {
 	if extra != nil {
 		files = append(files, extra)
 	}
-	vm.proc, err = spawn(cfg.Binary, cfg.Dir, vm.args, files, cfg.ConsoleLimit)
+	vm.proc, err = spawn(cfg.Binary, cfg.Dir, vm.args, files, cfg.fileLimit())
 	for _, f := range pipes {
 		f.Close() // QEMU has its own now; ours would hide its death
 	}

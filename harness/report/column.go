@@ -133,7 +133,8 @@ func cutColumns(calls []Call) []column[Call] {
 		},
 		{
 			name: "cut at\nposition", first: true, legend: "place of the cut in the block log, which numbers what the drive was asked and what it answered: the events before it happened, and no other",
-			cell: func(c Call) string { return strconv.Itoa(c.Cut.Position) },
+			cell:  func(c Call) string { return strconv.Itoa(c.Cut.Position) },
+			shown: logged,
 		},
 		{
 			name: "in\nop", legend: "the op that had begun last when the power was cut",
@@ -141,11 +142,13 @@ func cutColumns(calls []Call) []column[Call] {
 		},
 		{
 			name: "volatile\nwrites", legend: "writes in the drive's cache or in flight at the cut, so that the drive owed nothing for them",
-			cell: func(c Call) string { return strconv.Itoa(c.Cut.Volatile) },
+			cell:  func(c Call) string { return strconv.Itoa(c.Cut.Volatile) },
+			shown: logged,
 		},
 		{
 			name: "of these\nlost", legend: "volatile writes of which the media took nothing; these are requests, not ops",
-			cell: func(c Call) string { return strconv.Itoa(c.Cut.Dropped) },
+			cell:  func(c Call) string { return strconv.Itoa(c.Cut.Dropped) },
+			shown: logged,
 		},
 		{
 			name: "in\npart", legend: "volatile writes of which the media took some sectors",
@@ -158,6 +161,9 @@ func cutColumns(calls []Call) []column[Call] {
 		},
 	}
 }
+
+// logged tells whether the call has a block log.
+func logged(c Call) bool { return c.Cut.Position > 0 }
 
 // commonRemark returns the remark in parentheses that ends the reason of every
 // cut, such as "(random from the seed)", or "" where there is none.

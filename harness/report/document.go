@@ -24,6 +24,7 @@ type Document struct {
 	About        string        `json:"about" doc:"what the scenario is for, one sentence"`
 	Seed         uint64        `json:"seed" doc:"what every random decision of the run follows from"`
 	Folder       string        `json:"folder" doc:"the run folder"`
+	Matrix       *Matrix       `json:"matrix,omitempty" doc:"which cell of a matrix of scenarios this is"`
 	Machine      Machine       `json:"machine" doc:"what the run ran on"`
 	Filesystem   Filesystem    `json:"filesystem" doc:"how the file system was made and mounted"`
 	Drive        Drive         `json:"drive" doc:"what the drive was, and what the cut did to its cache"`
@@ -62,10 +63,28 @@ type Filesystem struct {
 // Drive says what the drive was, and what the cut did to its cache.
 type Drive struct {
 	Bus        string   `json:"bus" doc:"how the guest sees the drive, such as ide"`
+	Backend    string   `json:"backend" doc:"nbd: the emulated drive; file: an image file, where the cut was a SIGKILL of QEMU and nothing more, and nothing is known of what reached the file: no bill, no positions, no reasons"`
+	Format     string   `json:"format,omitempty" doc:"of the image file: raw or qcow2"`
+	AIO        string   `json:"aio,omitempty" doc:"how QEMU reached the image file: threads, native or io_uring"`
+	Cache      string   `json:"cache,omitempty" doc:"QEMU's cache mode between guest and drive; absent where QEMU adds nothing"`
 	WriteCache bool     `json:"write_cache" doc:"the drive has a volatile write cache, and it is on"`
+	Told       bool     `json:"write_cache_told" doc:"the guest is told of a write cache; where it is not, QEMU marks each write FUA"`
+	GuestCache string   `json:"guest_write_cache,omitempty" doc:"what was written to the guest's queue/write_cache before the mount"`
+	HdparmW    string   `json:"guest_hdparm_w,omitempty" doc:"on or off: how the guest switched the drive's cache before the mount, with the command behind hdparm -W"`
 	Timing     string   `json:"timing" doc:"the timing model; none where the drive answers at once"`
 	Faults     []string `json:"faults,omitempty" doc:"deliberate faults of the drive"`
 	AtCut      string   `json:"at_cut" doc:"the fate of volatile writes at the cut: lose, keep or random (FAULT_MODEL.md)"`
+	Seen       Seen     `json:"seen" doc:"what was in force, as the block log proves it: over all calls"`
+}
+
+// Seen is what reached the drive while the ops ran, from op 1 to the cut, and
+// what the guest's kernel took the drive's cache for.
+type Seen struct {
+	Writes     int    `json:"writes" doc:"write requests"`
+	Flushes    int    `json:"flushes" doc:"flush requests"`
+	FUAWrites  int    `json:"fua_writes" doc:"of the writes, those with the FUA flag"`
+	GuestCache string `json:"guest_write_cache" doc:"what the guest's kernel took the drive's cache for when op 1 began, in the words of its queue/write_cache: write back or write through; empty where the power went before it could tell"`
+	GuestFUA   bool   `json:"guest_fua" doc:"the guest's kernel sends the drive writes with FUA (its queue/fua). What QEMU makes of them is in fua_writes: on scsi-hd a flush after the write"`
 }
 
 // Workload is the plan, common to all calls.
@@ -83,10 +102,12 @@ type Call struct {
 	Call     string           `json:"call" doc:"O_SYNC, O_DSYNC, fsync, fdatasync or none"`
 	Folder   string           `json:"folder" doc:"where its log, ledger and consoles are, below the run folder"`
 	Cut      Cut              `json:"cut" doc:"where the power went"`
+	Seen     Seen             `json:"seen" doc:"what reached the drive while the ops ran"`
 	Counts   verdict.Counts   `json:"counts" doc:"ops by verdict, op 0 (the file's creation) left out; where recovery.class is not recovered nothing was read back, and only ops, acked and failed mean anything"`
 	Latency  latency.Summary  `json:"latency" doc:"of acknowledged ops: from before the write to the return of its sync call, in guest time"`
 	Sync     latency.Summary  `json:"sync_latency" doc:"of acknowledged ops: the sync call alone; the same as latency where the write is the sync call"`
 	Bill     trace.Bill       `json:"bill" doc:"what an op cost: the mean over the completed ops of the requests that reached the drive while each ran"`
+	Image    *Image           `json:"image,omitempty" doc:"what qemu-img check found in a qcow2 image after the kill, before it was recovered"`
 	Recovery verdict.Recovery `json:"recovery" doc:"how a fresh guest fared with the disk"`
 	Errors   *Errors          `json:"errors,omitempty" doc:"ops whose write or sync call returned an error, and who was told; absent where there was none"`
 	Size     string           `json:"size,omitempty" doc:"what is wrong with the file's size after recovery"`
@@ -107,10 +128,17 @@ type Errors struct {
 	Again string `json:"second_sync" doc:"what a second sync call on the descriptor of the first op that failed returned, after the observers': success, which proves nothing, an error such as EIO, or not asked"`
 }
 
+// Image is the state of a qcow2 image's own tables after the kill.
+type Image struct {
+	Errors int    `json:"errors" doc:"corruptions: data is lost or in danger"`
+	Leaks  int    `json:"leaks" doc:"clusters that are allocated and not used: harmless, and to be expected after a kill"`
+	Failed string `json:"failed,omitempty" doc:"why it could not be checked at all"`
+}
+
 // Cut says where the power went.
 type Cut struct {
 	Reason   string `json:"reason" doc:"what placed it, in words, such as: op 163 had begun"`
-	Position int    `json:"position" doc:"in the block log: the events before it happened, and no other"`
+	Position int    `json:"position" doc:"in the block log: the events before it happened, and no other; 0 where there is no log"`
 	Op       uint64 `json:"op" doc:"the op that had begun last"`
 	Acked    uint64 `json:"acked" doc:"ops acknowledged before the cut"`
 	Volatile int    `json:"volatile" doc:"writes that were volatile at the cut: in the drive's cache or in flight"`

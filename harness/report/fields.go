@@ -96,7 +96,7 @@ func meaning(t reflect.Type, f reflect.StructField) string {
 		s = meanings()[t.String()+"."+f.Name]
 	}
 	if f.Type == reflect.TypeFor[trace.Reason]() {
-		return s + "; one of " + quoted(trace.LostReasons())
+		return s + "; one of " + quoted(append(trace.LostReasons(), trace.Unknown))
 	}
 	return s
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"powercut/guest/workload"
+	"powercut/harness/trace"
 	"powercut/harness/verdict"
 )
 
@@ -127,15 +128,18 @@ func findingColumns() []column[run] {
 		},
 		{
 			name: "acked at\nposition", tight: 9, legend: "place in the block log of the first event that followed the ack; the cut stands in the same log",
-			cell: run.position,
+			cell:  run.position,
+			shown: run.logged,
 		},
 		{
 			name: "time", tight: 12, legend: "when that event happened, from the beginning of the log, on the host's clock",
-			cell: run.time,
+			cell:  run.time,
+			shown: run.logged,
 		},
 		{
 			name: "carried\nby", tight: 9, legend: "the numbers, in the block log, of the requests that carried its data to the drive before the ack",
-			cell: run.requests,
+			cell:  run.requests,
+			shown: run.logged,
 		},
 		{
 			name: insteadColumn, tight: 14, left: true, legend: "what its bytes hold after recovery",
@@ -159,6 +163,9 @@ func or(s, otherwise string) string {
 type run struct {
 	head, last Finding
 }
+
+// logged tells whether there is a block log to find the op in.
+func (r run) logged() bool { return r.head.Reason != trace.Unknown }
 
 func (r run) count() int { return r.last.Op - r.head.Op + 1 }
 

@@ -64,6 +64,8 @@ func TestFieldsComplete(t *testing.T) {
 	for _, write := range []func(*bytes.Buffer) error{
 		func(b *bytes.Buffer) error { return JSON(b, barrierOff()) },
 		func(b *bytes.Buffer) error { return JSON(b, ext3Overwrite()) },
+		func(b *bytes.Buffer) error { return JSON(b, aMatrix()[0]) },
+		func(b *bytes.Buffer) error { return JSON(b, onQcow2()) },
 	} {
 		var b bytes.Buffer
 		if err := write(&b); err != nil {

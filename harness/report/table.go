@@ -24,6 +24,7 @@ func Table(w io.Writer, d *Document, o Options) error {
 	p.calls(d.Calls)
 	p.cuts(d.Calls)
 	p.errors(d.Calls)
+	p.images(d.Calls)
 	p.recoveries(d)
 	p.findings(d.Calls, o.full())
 	if o.Explain {
@@ -46,10 +47,19 @@ func (p *page) head(d *Document) {
 	if len(d.Drive.Faults) > 0 {
 		p.hang(margin, amber, "faults", "deliberate: "+strings.Join(d.Drive.Faults, ", "))
 	}
+	if d.Drive.Seen != (Seen{}) && !d.Drive.onFile() {
+		p.hang(margin, faint, "seen", seen(d.Drive.Seen))
+	}
 	p.hang(margin, faint, "the cut", fate(d.Drive))
 	p.hang(margin, faint, "workload", plan(d.Workload))
 	p.hang(margin, faint, "seed", fmt.Sprint(d.Seed))
 	p.hang(margin, faint, "machine", emulator(d.Machine))
+	if d.Drive.onFile() {
+		p.hang(margin, amber, "limits", fileLimits(d.Drive))
+	}
+	if dropsFUA(d.Drive) {
+		p.hang(margin, amber, "warning", fuaWarning)
+	}
 	if d.Machine.Ledger == LedgerSerial {
 		p.hang(margin, amber, "warning", serialWarning)
 	}
@@ -60,6 +70,30 @@ const serialWarning = "the ledger is a serial line, not shared memory. An ack re
 	"happened, and the last ones not at all: all ops of the plan count as begun, an op lost right after its ack " +
 	"may count as never acked, and a flush that followed an ack may seem to have come before it. What is called " +
 	"lost is lost."
+
+// inForce counts flushes and FUA writes in words.
+func inForce(s Seen) (flushes, fua string) {
+	flushes, fua = "no flush", "no FUA write"
+	switch {
+	case s.Flushes == 1:
+		flushes = "1 flush"
+	case s.Flushes > 1:
+		flushes = fmt.Sprintf("%d flushes", s.Flushes)
+	}
+	if s.FUAWrites > 0 {
+		fua = plural(s.FUAWrites, "FUA write")
+	}
+	return flushes, fua
+}
+
+// fuaWarning says what an NVMe drive of QEMU cannot show.
+const fuaWarning = "QEMU's NVMe controller drops FUA: what the guest writes to be durable at once is not. " +
+	"What that alone may have lost is not judged."
+
+// dropsFUA tells whether the guest sent FUA to an NVMe drive, and none arrived.
+func dropsFUA(d Drive) bool {
+	return d.Bus == "nvme" && d.WriteCache && d.Seen.GuestFUA && d.Seen.FUAWrites == 0
+}
 
 func kernel(m Machine) string {
 	if m.Release == "" {
@@ -89,18 +123,69 @@ func filesystem(f Filesystem) string {
 
 func drive(d Drive) string {
 	cache := "write cache off"
-	if d.WriteCache {
+	switch {
+	case d.onFile():
+		cache = fmt.Sprintf("%s image file, aio %s", d.Format, d.AIO)
+	case d.WriteCache:
 		cache = "volatile write cache on"
 	}
 	timing := "no timing model"
+	if d.onFile() {
+		timing = "as fast as the host"
+	}
 	if d.Timing != "" && d.Timing != "none" {
 		timing = "timing " + d.Timing
 	}
-	return fmt.Sprintf("%s, %s, %s", d.Bus, cache, timing)
+	return fmt.Sprintf("%s, %s, %s", d.Bus, cache+switches(d), timing)
+}
+
+// switches says what stands between the guest and the drive's cache.
+func switches(d Drive) string {
+	s := ""
+	if d.Cache != "" {
+		s += fmt.Sprintf(", QEMU's cache=%s (guest told of %s)", d.Cache, map[bool]string{true: "a cache", false: "none"}[d.Told])
+	}
+	if d.HdparmW != "" {
+		s += ", switched " + d.HdparmW + " by the guest (hdparm -W)"
+	}
+	if d.GuestCache != "" {
+		s += ", guest made to take it for " + d.GuestCache
+	}
+	return s
+}
+
+// seen says what reached the drive, as proof of what was in force.
+func seen(s Seen) string {
+	flushes, fua := inForce(s)
+	guest := ""
+	if s.GuestCache != "" {
+		guest = "; to the guest's kernel the cache is " + s.GuestCache
+		if s.GuestFUA {
+			guest += ", with FUA"
+		}
+	}
+	return fmt.Sprintf("%s, %s among %s%s", flushes, fua, plural(s.Writes, "write"), guest)
+}
+
+// onFile tells whether the drive was an image file.
+func (d Drive) onFile() bool { return d.Backend == "file" }
+
+// fileLimits says what a kill of QEMU on an image file can show, and what not.
+func fileLimits(d Drive) string {
+	s := "every write that QEMU had passed to the host is kept, by the host's page cache, flushed or not. So this " +
+		"shows what a killed virtual machine loses, not what a power cut does: no missing flush, no drive cache. " +
+		"There is no block log: no bill, no positions, no reasons."
+	if d.Format == "qcow2" {
+		s += " The exception is QEMU's own cache of the image's tables: what no flush has made it write back is gone."
+	}
+	return s
 }
 
 // fate says what the cut did to volatile writes.
 func fate(d Drive) string {
+	if d.onFile() {
+		return "is a SIGKILL of QEMU, and nothing more"
+	}
 	what := "every write in flight"
 	if d.WriteCache {
 		what = "every write in the cache or in flight"
@@ -221,6 +306,26 @@ func errorText(e Errors) string {
 		}
 	}
 	return text + "."
+}
+
+// images says what state the image files were in after the kill.
+func (p *page) images(calls []Call) {
+	for i, c := range calls {
+		if c.Image == nil {
+			continue
+		}
+		if i == 0 {
+			p.blank()
+		}
+		switch {
+		case c.Image.Failed != "":
+			p.hang(4, red, c.Call+" image:", "could not be checked: "+c.Image.Failed)
+		case c.Image.Errors > 0:
+			p.hang(4, red, c.Call+" image:", fmt.Sprintf("damaged: %s, %s", plural(c.Image.Errors, "corruption"), plural(c.Image.Leaks, "leaked cluster")))
+		default:
+			p.hang(4, plain, c.Call+" image:", fmt.Sprintf("sound, %s (qemu-img check)", plural(c.Image.Leaks, "leaked cluster")))
+		}
+	}
 }
 
 func plural(n int, noun string) string {

@@ -22,6 +22,8 @@ type Input struct {
 	// CacheAdvertised: the drive told the guest's side that it has a cache to be
 	// flushed. Where it did not, no flush can reach it.
 	CacheAdvertised bool
+	// Unsafe: QEMU drops the guest's flushes and FUA flags (its cache mode unsafe).
+	Unsafe bool
 	// WriteThrough: the drive holds nothing back, so that a write is durable as
 	// soon as it has been answered. False is a drive with a volatile cache.
 	WriteThrough bool

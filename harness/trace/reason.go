@@ -19,6 +19,7 @@ const (
 	FlushIgnored    Reason = "flush ignored by the drive"                // … and had no effect, a fault
 	FUAIgnored      Reason = "FUA ignored by the drive"                  // the write asked for FUA in vain, a fault, and no flush made up for it
 	Unadvertised    Reason = "cache never advertised: no flush can come" // a fault: the guest had nothing to flush
+	Dropped         Reason = "flushes dropped by QEMU (cache=unsafe)"    // whatever the guest sent, nothing came
 )
 
 // The reasons where it was durable. Of an op that is lost all the same
@@ -32,11 +33,14 @@ const (
 	NoMetadata       Reason = "data durable; no metadata written" // no such write was made during the op
 )
 
+// Unknown stands for every reason where there is no log to find one in.
+const Unknown Reason = "unknown: no block log"
+
 // LostReasons lists all that Cover.LostReason can return for an op with data.
 func LostReasons() []Reason {
 	return []Reason{
 		NoWrite, WriteUnanswered, WriteFailed, WriteTorn, WriteRotten, NoFlush, FlushEarly, FlushUnanswered, FlushFailed, FlushIgnored,
-		FUAIgnored, Unadvertised, MetadataVolatile, MetadataSpoilt, MetadataDurable, NoMetadata,
+		FUAIgnored, Unadvertised, Dropped, MetadataVolatile, MetadataSpoilt, MetadataDurable, NoMetadata,
 	}
 }
 

@@ -30,6 +30,7 @@ func TestLostReason(t *testing.T) {
 		{script: "begin data:fua:ignored /1 flush:ignored /2 ack", want: FUAIgnored},
 		{script: "begin data:fua:ignored /1 ack", set: unadvertised, want: FUAIgnored},
 		{script: "begin data /1 ack", set: unadvertised, want: Unadvertised},
+		{script: "begin data /1 ack", set: func(in *Input) { in.Unsafe = true }, want: Dropped},
 		{script: "begin data:fua /1 journal commit:fua /2 /3 ack", want: MetadataVolatile},
 		{script: "begin data:fua /1 meta /2 ack flush", want: MetadataVolatile},
 		{script: "begin data journal commit /1 /2 /3 flush /4 ack", want: MetadataDurable},

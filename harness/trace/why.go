@@ -125,6 +125,9 @@ func (x explanation) volatile(r Request, what string) (Reason, string) {
 // flushed says what became of the flushes that might have covered a write.
 func (x explanation) flushed(r Request) (Reason, string) {
 	if len(x.flushes) == 0 {
+		if x.in.Unsafe {
+			return Dropped, "QEMU's cache mode unsafe drops every flush, so none could reach the drive"
+		}
 		if !x.in.CacheAdvertised {
 			return Unadvertised, "the drive never advertised a cache, so no flush could reach it"
 		}

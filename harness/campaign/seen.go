@@ -1,0 +1,92 @@
+package campaign
+
+import (
+	"fmt"
+
+	"powercut/harness/blocklog"
+	"powercut/harness/disk"
+	"powercut/harness/report"
+	"powercut/harness/trace"
+	"powercut/harness/verdict"
+	"powercut/scenarios"
+)
+
+// seenIn counts what reached the drive from op 1 to the cut: what the mount, the
+// file's creation and the flush before op 1 sent is not the workload's.
+func seenIn(rec *recording) report.Seen {
+	s := report.Seen{GuestCache: rec.drive.WriteCache, GuestFUA: rec.drive.FUA}
+	for _, e := range rec.log.Events[:rec.cut.Position] {
+		if e.Kind != blocklog.Arrive || e.Started == 0 {
+			continue
+		}
+		switch e.Op {
+		case blocklog.Flush:
+			s.Flushes++
+		case blocklog.Write:
+			s.Writes++
+			if e.FUA {
+				s.FUAWrites++
+			}
+		}
+	}
+	return s
+}
+
+// seenInAll adds up what the calls of a run saw.
+func seenInAll(calls []report.Call) report.Seen {
+	var sum report.Seen
+	for _, c := range calls {
+		sum.Writes += c.Seen.Writes
+		sum.Flushes += c.Seen.Flushes
+		sum.FUAWrites += c.Seen.FUAWrites
+		if sum.GuestCache == "" {
+			sum.GuestCache, sum.GuestFUA = c.Seen.GuestCache, c.Seen.GuestFUA
+		}
+	}
+	return sum
+}
+
+// checkFUA makes sure that QEMU does what a device without a write cache owes: to
+// mark each write FUA. If it does not (QEMU 7.2 forgets the switch of some
+// devices when it restores them) an honest drive loses what was acknowledged, and
+// that is no one's fault but the harness's.
+func (r *run) checkFUA(rec *recording, seen report.Seen) error {
+	d := r.scenario.Drive
+	owed := !d.WriteCache && d.Volatile() && r.scenario.Guest.HdparmW != scenarios.On &&
+		!hasFault(d, disk.CacheUnadvertised)
+	if owed && seen.FUAWrites < seen.Writes {
+		return fmt.Errorf("record workload: of %d writes %d reached the drive without FUA, although the device's write cache is off: "+
+			"QEMU %s does not keep that switch of the bus %s; use another bus, or a cache mode that tells the guest of a cache",
+			seen.Writes, seen.Writes-seen.FUAWrites, r.machine.Version, d.Bus)
+	}
+	return nil
+}
+
+// dropsFUA tells whether QEMU keeps from the drive the FUA that the guest's kernel
+// sends: its NVMe controller has none of it (7.2, hw/nvme/ctrl.c: no write looks
+// at NVME_RW_FUA). The guest then believes to be durable what is not.
+func (r *run) dropsFUA(seen report.Seen) bool {
+	d := r.scenario.Drive
+	return d.Bus == scenarios.NVMe && d.Volatile() && seen.GuestFUA && seen.FUAWrites == 0 &&
+		!hasFault(d, disk.FUAIgnored) && !hasFault(d, disk.CacheUnadvertised) && !d.Cache.NoFlush()
+}
+
+// checkBlame refuses to call lost, or unrecoverable, what may be so because QEMU
+// dropped FUA. Data that no flush covered is lost by any measure: no file system
+// here sends data with FUA in place of a flush.
+func (r *run) checkBlame(c *report.Call, tr *trace.Trace) error {
+	if !r.dropsFUA(c.Seen) {
+		return nil
+	}
+	blamed := c.Recovery.Class != verdict.Recovered
+	for _, f := range c.Findings {
+		cover, ok := tr.Cover(f.Op)
+		blamed = blamed || !ok || cover.Durable
+	}
+	if !blamed {
+		return nil
+	}
+	return fmt.Errorf("judge: the guest sends FUA to its NVMe drive, and QEMU %s drops it: what was lost here says nothing about the file system; "+
+		"use another bus, or a cache mode without guest cache (writethrough, directsync), or say that the drive is so: drive.faults: [fua-ignored]",
+		r.machine.Version)
+}

@@ -1,0 +1,175 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// Matrix is the place of a run among those of a matrix of scenarios.
+type Matrix struct {
+	Of   string   `json:"of" doc:"name of the matrix"`
+	Cell []string `json:"cell" doc:"field=value for each axis of the matrix"`
+}
+
+// Runs prints several runs: those of a matrix in its tables, all others one row
+// each, and says last how many held.
+func Runs(w io.Writer, docs []*Document, o Options) error {
+	p := &page{colour: o.Colour}
+	var plain []*Document
+	for _, d := range docs {
+		if d.Matrix == nil {
+			plain = append(plain, d)
+		}
+	}
+	if len(plain) > 0 {
+		p.runs(plain, o.Explain)
+	}
+	for _, name := range matricesOf(docs) {
+		p.matrix(name, slices.DeleteFunc(slices.Clone(docs), func(d *Document) bool { return d.Matrix == nil || d.Matrix.Of != name }))
+	}
+	p.verdict(docs)
+	return p.writeTo(w)
+}
+
+// matricesOf names the matrices of the runs, in order of appearance.
+func matricesOf(docs []*Document) []string {
+	var names []string
+	for _, d := range docs {
+		if d.Matrix != nil && !slices.Contains(names, d.Matrix.Of) {
+			names = append(names, d.Matrix.Of)
+		}
+	}
+	return names
+}
+
+// matrix draws the runs of one matrix: the first axis down, the second one across,
+// and a table for each combination of the others.
+func (p *page) matrix(name string, docs []*Document) {
+	p.hang(margin, bold, name, docs[0].About)
+	p.blank()
+	for _, block := range distinct(docs, func(d *Document) string { return strings.Join(tail(d.Matrix.Cell, 2), ", ") }) {
+		if block != "" {
+			p.line(p.paint(bold, clean(block)))
+		}
+		in := slices.DeleteFunc(slices.Clone(docs), func(d *Document) bool { return strings.Join(tail(d.Matrix.Cell, 2), ", ") != block })
+		for across := range slices.Chunk(distinct(in, second), maxAcross) {
+			p.line(fitting(p, matrixColumns(in, across), distinct(in, first)))
+			p.blank()
+		}
+	}
+	p.wrong(docs)
+	p.folders(docs)
+}
+
+// maxAcross is how many values of the second axis stand side by side.
+const maxAcross = 3
+
+// tail is what follows the first n of a list.
+func tail(list []string, n int) []string { return list[min(n, len(list)):] }
+
+func first(d *Document) string { return at(d.Matrix.Cell, 0) }
+
+func second(d *Document) string { return at(d.Matrix.Cell, 1) }
+
+// at is an element of a list, or "".
+func at(list []string, i int) string {
+	if i < len(list) {
+		return list[i]
+	}
+	return ""
+}
+
+// distinct lists the values of f over the runs, in order of appearance.
+func distinct(docs []*Document, f func(*Document) string) []string {
+	var list []string
+	for _, d := range docs {
+		if s := f(d); !slices.Contains(list, s) {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// matrixColumns are the columns of one table, for those values of the second axis;
+// its rows are values of the first.
+func matrixColumns(docs []*Document, across []string) []column[string] {
+	axis, _, _ := strings.Cut(first(docs[0]), "=")
+	cols := []column[string]{{
+		name: axis, left: true,
+		cell: func(row string) string { _, value, _ := strings.Cut(row, "="); return value },
+	}}
+	for i, value := range across {
+		in := func(row string) []*Document {
+			return slices.DeleteFunc(slices.Clone(docs), func(d *Document) bool { return first(d) != row || second(d) != value })
+		}
+		cols = append(cols, column[string]{
+			name: or(strings.Replace(value, "=", "\n", 1), "outcome"), left: true, first: i == 0, most: 44, tight: (Width - 22) / len(across),
+			cell: func(row string) string { return cellText(in(row)) },
+			style: func(row string) style {
+				if slices.ContainsFunc(in(row), func(d *Document) bool { return !d.Held }) {
+					return red
+				}
+				return plain
+			},
+		})
+	}
+	return cols
+}
+
+// cellText says what became of the acknowledged ops of the runs of one cell, and
+// why, and what the drive saw: "kept 40 · 66 flushes, no FUA write", or "lost 21/21:
+// no flush before the ack · no flush, no FUA write".
+func cellText(docs []*Document) string {
+	if len(docs) == 0 {
+		return none
+	}
+	ackedOps, lostOps, foreignOps := 0, 0, 0
+	var sum Seen
+	var causes []string
+	note := func(s string) {
+		if s != "" && !slices.Contains(causes, s) {
+			causes = append(causes, s)
+		}
+	}
+	for _, d := range docs {
+		ackedOps, lostOps, foreignOps = ackedOps+total(d, acked), lostOps+total(d, lost), foreignOps+total(d, foreign)
+		sum.Flushes, sum.FUAWrites = sum.Flushes+d.Drive.Seen.Flushes, sum.FUAWrites+d.Drive.Seen.FUAWrites
+		for _, c := range d.Calls {
+			if !read(c) {
+				note(className(c.Recovery))
+			}
+			for _, f := range c.Findings {
+				note(string(f.Reason))
+			}
+		}
+	}
+	text := fmt.Sprintf("kept %d", ackedOps)
+	if lostOps > 0 || len(causes) > 0 {
+		text = fmt.Sprintf("lost %d/%d: %s", lostOps, ackedOps, strings.Join(causes, "; "))
+	}
+	if foreignOps > 0 {
+		text += fmt.Sprintf(", foreign %d", foreignOps)
+	}
+	if slices.ContainsFunc(docs, func(d *Document) bool { return !d.Held }) {
+		text = "WRONG: " + text
+	}
+	if docs[0].Drive.onFile() {
+		return text
+	}
+	flushes, fua := inForce(sum)
+	return fmt.Sprintf("%s · %s, %s", text, flushes, fua)
+}
+
+// wrong counts the cells that are not as expected.
+func (p *page) wrong(docs []*Document) {
+	cells := distinct(docs, func(d *Document) string { return d.Scenario })
+	bad := distinct(slices.DeleteFunc(slices.Clone(docs), func(d *Document) bool { return d.Held }), func(d *Document) string { return d.Scenario })
+	st, text := green, "no wrong cell"
+	if len(bad) > 0 {
+		st, text = red, plural(len(bad), "wrong cell")
+	}
+	p.hang(4, st, text, fmt.Sprintf("of %d, in %s; the acknowledged ops of all its runs and calls are added up in a cell.", len(cells), plural(len(docs), "run")))
+	p.blank()
+}
