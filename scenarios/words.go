@@ -61,7 +61,7 @@ func choices(t reflect.Type) []string {
 	case reflect.TypeFor[Fault]():
 		return words(FlushIgnored, FUAIgnored, CacheUnadvertised)
 	case reflect.TypeFor[Profile]():
-		return words(NoTiming, IDE7200)
+		return words(Profiles()...)
 	case reflect.TypeFor[workload.Kind]():
 		return words(workload.Overwrite, workload.Append)
 	case reflect.TypeFor[workload.Call]():

@@ -84,7 +84,7 @@ func (r *run) recordInto(ctx context.Context, rec *recording) error {
 	w := &watch{trigger: newTrigger(r.scenario.Cut, rec.plan.Seed), out: out, log: log, progress: r.lab.Progress}
 	d := disk.New(disk.Config{
 		Base: rec.base, Size: int64(r.scenario.Filesystem.Size), Log: log,
-		WriteCache: r.scenario.Drive.WriteCache, Timing: timing(r.scenario.Drive.Timing),
+		WriteCache: r.scenario.Drive.WriteCache, Timing: Timing(r.scenario.Drive.Timing),
 		Faults: faults(r.scenario.Drive.Faults), Counts: w.counts, Cut: w.event,
 	})
 	g, err := r.machine.Fork(ctx, rec.folder, d)
@@ -304,17 +304,6 @@ func (r *run) begun(w *watch) uint64 {
 func (r *run) mount() wire.Mount {
 	fs := r.scenario.Filesystem
 	return wire.Mount{Type: string(fs.Type), Options: fs.Mount, Check: needsCheck(fs)}
-}
-
-// timing is the drive's, from the scenario's; nil where there is none.
-func timing(t scenarios.Timing) *disk.Timing {
-	if t.Profile == scenarios.NoTiming {
-		return nil
-	}
-	return &disk.Timing{
-		RPM: t.RPM, SectorsPerTrack: t.SectorsPerTrack, SeekMin: t.SeekMin, SeekMax: t.SeekMax, BusRate: int64(t.BusRate),
-		Overhead: t.Overhead,
-	}
 }
 
 // faults is the drive's set of faults, from the scenario's list.

@@ -33,7 +33,6 @@ package disk
 import (
 	"io"
 	"sync"
-	"time"
 
 	"powercut/harness/blocklog"
 	"powercut/harness/nbd"
@@ -54,7 +53,7 @@ type Config struct {
 	// WriteCache tells whether writes are answered from the cache, at bus speed, or
 	// from the media.
 	WriteCache bool
-	Timing     *Timing // nil: answer at once
+	Timing     Timing // nil: answer at once
 	Faults     Faults
 	// Counts reads the ledger: the op that began last and the records published.
 	Counts func() (started, acked uint64)
@@ -76,8 +75,8 @@ type Drive struct {
 	stopped  chan struct{}
 	done     bool // stopped is closed
 
-	queue chan job // requests that wait for the actuator; only with Timing
-	idle  sync.WaitGroup
+	actuator *actuator // where requests wait for their time; nil without Timing
+	idle     sync.WaitGroup
 }
 
 // job is a request on its way through the drive.
@@ -94,8 +93,8 @@ func New(cfg Config) *Drive {
 	}
 	d := &Drive{cfg: cfg, media: NewMedia(cfg.Size, cfg.Base, cfg.Log), stopped: make(chan struct{})}
 	if cfg.Timing != nil {
-		d.queue = make(chan job, 256) // more than nbd has in flight
-		d.idle.Go(d.actuator)
+		d.actuator = &actuator{}
+		d.idle.Go(d.actuate)
 	}
 	return d
 }
@@ -117,6 +116,9 @@ func (d *Drive) stop(reason string) {
 	if !d.done {
 		d.done, d.reason = true, reason
 		close(d.stopped)
+		if d.actuator != nil {
+			d.actuator.wake()
+		}
 	}
 }
 
@@ -144,14 +146,11 @@ func (d *Drive) Submit(r *nbd.Request, reply func(error)) {
 	if !ok {
 		return
 	}
-	if d.queue == nil {
+	if d.actuator == nil {
 		d.finish(j)
 		return
 	}
-	select {
-	case d.queue <- j:
-	case <-d.stopped:
-	}
+	d.actuator.submit(j)
 }
 
 // operations are the names of the NBD commands in the log.
@@ -252,26 +251,4 @@ func (d *Drive) apply(j job) bool {
 	e := j.event
 	e.Kind = blocklog.Reply
 	return d.record(&e, nil)
-}
-
-// actuator serves requests one after the other, each at its time.
-func (d *Drive) actuator() {
-	m := NewMechanics(*d.cfg.Timing, d.cfg.Size, d.cfg.WriteCache)
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-d.stopped:
-			return
-		case j := <-d.queue:
-			done := m.Serve(d.cfg.Log.Now(), &j.event)
-			timer.Reset(done - d.cfg.Log.Now())
-			select {
-			case <-d.stopped:
-				return
-			case <-timer.C:
-			}
-			d.finish(j)
-		}
-	}
 }
