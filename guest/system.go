@@ -83,7 +83,7 @@ func openPort(name string) (*os.File, error) {
 		return false
 	}
 	if !waitUntil(find) {
-		return nil, fmt.Errorf("find virtio-serial port %q: none within %v", name, deviceDeadline)
+		return nil, fmt.Errorf("find virtio-serial port %q: none within %v; does the kernel have CONFIG_VIRTIO_PCI and CONFIG_VIRTIO_CONSOLE?", name, deviceDeadline)
 	}
 	fd, err := unix.Open(dev, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -12,19 +12,24 @@ import (
 
 var (
 	nameForm   = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
-	kernelForm = regexp.MustCompile(`^(host|debian:[a-z0-9][a-z0-9.+~-]*|[^ ]*/[^/ ]+)$`)
+	kernelForm = regexp.MustCompile(`^(debian:[a-z0-9][a-z0-9.+~-]*|[^ ]*/[^/ ]+)$`)
 	mountForm  = regexp.MustCompile(`^[A-Za-z0-9_.:+=-]+(,[A-Za-z0-9_.:+=-]+)*$`)
 	partForm   = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
 )
 
-// maxFile is the greatest size of a workload's file.
-const maxFile Size = 1 << 30
+const (
+	// maxFile is the greatest size of a workload's file.
+	maxFile Size = 1 << 30
+	// diskUnit is what the size of a file system must be a multiple of: mkfs leaves
+	// a part of a block at the end unused, and would make another size than asked.
+	diskUnit Size = 4096
+)
 
 // check says what a scenario, each field of which is sound, asks for that cannot
 // be. The decoder tells where the field stood.
 func (s Scenario) check(d *decoder) error {
 	for _, check := range []func(*decoder) error{
-		s.checkTexts, s.checkMkfs, s.checkFile, s.checkWorkload, s.checkCut, s.checkExpect,
+		s.checkTexts, s.checkSize, s.checkMkfs, s.checkFile, s.checkWorkload, s.checkCut, s.checkExpect,
 	} {
 		if err := check(d); err != nil {
 			return err
@@ -40,9 +45,16 @@ func (s Scenario) checkTexts(d *decoder) error {
 	case s.About == "":
 		return d.at("about").errorf("about: is empty; say in one line what the scenario is about")
 	case !kernelForm.MatchString(s.Kernel):
-		return d.at("kernel").errorf("kernel: %q is not a kernel; allowed: debian:VERSION such as debian:6.1, host, or the path of a bzImage or vmlinux (with a slash)", s.Kernel)
+		return d.at("kernel").errorf("kernel: %q is not a kernel; allowed: debian:VERSION such as debian:6.1, or the path of a bzImage or vmlinux (with a slash)", s.Kernel)
 	case s.Filesystem.Mount != "" && !mountForm.MatchString(s.Filesystem.Mount):
 		return d.at("filesystem.mount").errorf("filesystem.mount: %q is not a list of mount options; write them with commas and without blanks, such as data=ordered,barrier=1", s.Filesystem.Mount)
+	}
+	return nil
+}
+
+func (s Scenario) checkSize(d *decoder) error {
+	if s.Filesystem.Size%diskUnit != 0 {
+		return d.at("filesystem.size").errorf("filesystem.size: %s is not a multiple of %s", s.Filesystem.Size, diskUnit)
 	}
 	return nil
 }

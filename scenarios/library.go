@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // library holds the scenarios: one folder a family, one file a scenario.
@@ -106,9 +107,10 @@ func LoadFile(file string, overrides ...Override) (Scenario, error) {
 	return Parse(file, data, overrides...)
 }
 
-// readLimited reads no more of a file than tells Parse that it is too large.
+// readLimited reads no more of a file than tells Parse that it is too large. It
+// does not wait for somebody to open the other end of a named pipe.
 func readLimited(file string) ([]byte, error) {
-	f, err := os.Open(file)
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,9 @@ const (
 	maxDepth  = 16       // nested lists and mappings
 )
 
+// byteOrderMark may stand at the head of a file in UTF-8 (YAML 1.2, chapter 5.2).
+const byteOrderMark = "\ufeff"
+
 // kind is what a node is.
 type kind string
 
@@ -87,6 +90,7 @@ func parseNode(src *source, data []byte) (root *node, err error) {
 		}
 	}()
 	// The library folds the lines of a text only if the last one is ended.
+	data = bytes.TrimPrefix(data, []byte(byteOrderMark))
 	file, err := parser.ParseBytes(append(bytes.Clone(data), '\n'), 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		return nil, syntaxError(src, err)

@@ -50,7 +50,7 @@ type Guest struct {
 // Filesystem is the file system under test.
 type Filesystem struct {
 	Type  FilesystemType `yaml:"type" required:"true" doc:"what mkfs makes"`
-	Size  Size           `yaml:"size" min:"16MiB" max:"64GiB" doc:"of the drive, all of which the file system takes"`
+	Size  Size           `yaml:"size" min:"16MiB" max:"64GiB" doc:"of the drive, all of which the file system takes; a multiple of 4KiB"`
 	Mkfs  []string       `yaml:"mkfs,omitempty" max:"32" doc:"further options of mkfs, such as [-b, \"4096\"]; no paths"`
 	Mount string         `yaml:"mount,omitempty" max:"200" doc:"mount options, such as data=ordered"`
 }
@@ -78,7 +78,7 @@ type Workload struct {
 type Cut struct {
 	Op       int           `yaml:"op,omitempty" min:"1" max:"1000000" doc:"once this op has begun"`
 	Ack      int           `yaml:"ack,omitempty" min:"1" max:"1000000" doc:"once this op is acknowledged"`
-	Position int           `yaml:"position,omitempty" min:"1" max:"1000000000" doc:"at this position in the block log"`
+	Position int           `yaml:"position,omitempty" min:"2" max:"1000000000" doc:"at this position in the block log; before 2 is QEMU's own look at the drive, without which no guest starts"`
 	After    time.Duration `yaml:"after,omitempty" min:"1ms" max:"1h" doc:"this long after op 1 began, in host time"`
 	Random   Range         `yaml:"random,omitempty" doc:"at an op of this range and a few requests into it, both from the seed"`
 }

@@ -24,11 +24,11 @@ func drawScenario(t *rapid.T) Scenario {
 	s.Name = rapid.StringMatching(`[a-z0-9]{1,8}(-[a-z0-9]{1,8}){0,3}`).Draw(t, "name")
 	s.About = "a" + strings.TrimSpace(rapid.StringMatching(`[ -~äλ☃]{0,100}`).Draw(t, "about"))
 	s.Source = strings.TrimSpace(rapid.StringMatching(`[ -~äλ☃]{0,100}`).Draw(t, "source"))
-	s.Kernel = rapid.SampledFrom([]string{"host", "debian:6.1", "debian:6.12~bpo", "./bzImage", "/boot/vmlinuz-6.1.0"}).Draw(t, "kernel")
+	s.Kernel = rapid.SampledFrom([]string{"debian:6.1", "debian:6.12~bpo", "./bzImage", "/boot/vmlinuz-6.1.0"}).Draw(t, "kernel")
 	s.Guest.Memory = Size(rapid.Int64Range(192<<20, 2<<30).Draw(t, "memory"))
 	s.Filesystem = Filesystem{
 		Type:  drawWord[FilesystemType](t, "type"),
-		Size:  Size(rapid.Int64Range(1<<30, 64<<30).Draw(t, "filesystem size")),
+		Size:  diskUnit * Size(rapid.Int64Range(1<<18, 1<<24).Draw(t, "filesystem blocks")),
 		Mkfs:  rapid.SampledFrom([][]string{nil, {"-b", "4096"}, {"-O", "^has_journal", "-q", "-m", "0"}}).Draw(t, "mkfs"),
 		Mount: rapid.SampledFrom([]string{"", "barrier=0", "data=ordered,commit=30"}).Draw(t, "mount"),
 	}
@@ -107,7 +107,7 @@ func drawCut(t *rapid.T, s Scenario) Cut {
 	last := rapid.IntRange(first, s.Workload.Count).Draw(t, "cut last")
 	return rapid.SampledFrom([]Cut{
 		{Op: first},
-		{Position: first},
+		{Position: max(first, 2)},
 		{After: min(time.Duration(first)*time.Millisecond, s.Timeout-1)},
 		{Random: Range{First: first, Last: last}},
 	}).Draw(t, "cut")

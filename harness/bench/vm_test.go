@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"os"
 	"os/exec"
@@ -14,29 +13,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"powercut/harness/internal/program"
 	"powercut/harness/qemu"
 	"powercut/images/cache"
 )
 
-// program is a static powercut, built once for all tests of the package.
-var program string
+// powercut is a static powercut, built once for all tests of the package.
+var powercut string
 
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "powercut-test-")
-	if err != nil {
-		panic(err)
-	}
-	program = filepath.Join(dir, "powercut")
-	build := exec.Command("go", "build", "-trimpath", "-o", program, "powercut/harness/powercut")
-	build.Env = append(build.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build powercut: %v\n%s", err, out)
-		os.Exit(1)
-	}
-	code := m.Run()
-	os.RemoveAll(dir)
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(program.Main(m, &powercut)) }
 
 // watcher is a Progress that keeps the stages, and calls each on every step.
 type watcher struct {
@@ -69,7 +54,7 @@ func needQEMU(t *testing.T) {
 func TestQuick(t *testing.T) {
 	needQEMU(t)
 	scratch := ownScratch(t)
-	doc, err := Run(t.Context(), Options{Binary: program, Quick: true, Progress: &watcher{}})
+	doc, err := Run(t.Context(), Options{Binary: powercut, Quick: true, Progress: &watcher{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +158,7 @@ func checkNothingLeft(t *testing.T) {
 // TestCancel: whatever is measured, it ends when it is told to, and leaves nothing.
 func TestCancel(t *testing.T) {
 	needQEMU(t)
-	r := &rig{options: Options{Binary: program, Quick: true, Progress: &watcher{}}}
+	r := &rig{options: Options{Binary: powercut, Quick: true, Progress: &watcher{}}}
 	r.effort = r.options.effort()
 	if err := r.prepare(t.Context()); err != nil {
 		t.Fatal(err)
@@ -210,7 +195,7 @@ func TestCancel(t *testing.T) {
 
 // TestMemory runs the child, and finds more memory where more was written.
 func TestMemory(t *testing.T) {
-	r := &rig{options: Options{Binary: program, Progress: &watcher{}}, folder: t.TempDir()}
+	r := &rig{options: Options{Binary: powercut, Progress: &watcher{}}, folder: t.TempDir()}
 	var last int64
 	for _, writes := range []int64{1, 20_000, 100_000} {
 		p, err := r.peak(t.Context(), pattern{bytes: writes * 512, lengths: []int{512}})

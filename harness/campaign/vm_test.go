@@ -3,7 +3,6 @@ package campaign
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 
 	"powercut/harness/crash"
 	"powercut/harness/disk"
+	"powercut/harness/internal/program"
 	"powercut/harness/qemu"
 	"powercut/harness/report"
 	"powercut/harness/verdict"
@@ -22,22 +22,7 @@ import (
 // binary is a static powercut, built once for all tests of the package.
 var binary string
 
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "powercut-test-")
-	if err != nil {
-		panic(err)
-	}
-	binary = filepath.Join(dir, "powercut")
-	build := exec.Command("go", "build", "-trimpath", "-o", binary, "powercut/harness/powercut")
-	build.Env = append(build.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build powercut: %v\n%s", err, out)
-		os.Exit(1)
-	}
-	code := m.Run()
-	os.RemoveAll(dir)
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(program.Main(m, &binary)) }
 
 type silent struct{}
 
@@ -100,8 +85,9 @@ func TestLibrary(t *testing.T) {
 	}
 }
 
-// TestBarriers: with barriers off every seed loses acknowledged writes, for each
-// call, and each is named; with barriers on, or without a write cache, none does.
+// TestBarriers: with barriers off every seed loses acknowledged writes, and each
+// is named; with barriers on, or without a write cache, none does. One call
+// commits the journal, the other does not.
 func TestBarriers(t *testing.T) {
 	for _, c := range []struct {
 		scenario string
@@ -110,7 +96,7 @@ func TestBarriers(t *testing.T) {
 	}{{"barrier-off", 20, true}, {"barrier-on", 20, false}, {"barrier-off-write-through", 5, false}} {
 		t.Run(c.scenario, func(t *testing.T) {
 			t.Parallel()
-			l, s := newLab(t), load(t, c.scenario)
+			l, s := newLab(t), load(t, c.scenario, "workload.calls=[fsync, O_DSYNC]")
 			for seed := range c.seeds {
 				doc := runScenario(t, l, s, seed)
 				for _, call := range doc.Calls {
@@ -278,7 +264,8 @@ func TestRecoveryVerdicts(t *testing.T) {
 	r, rec := recorded(t, s)
 	state := func(base interface {
 		ReadAt([]byte, int64) (int, error)
-	}) *crash.State {
+	},
+	) *crash.State {
 		return &crash.State{Media: disk.NewMedia(int64(s.Filesystem.Size), base, rec.log)}
 	}
 	for _, c := range []struct {

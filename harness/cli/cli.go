@@ -95,10 +95,10 @@ func exitCode(ctx context.Context, err error, s Streams) int {
 	return exitHarness
 }
 
-// isTerminal tells whether w is a terminal.
+// isTerminal tells whether w is a terminal that understands more than text.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
-	if !ok {
+	if !ok || os.Getenv("TERM") == "dumb" {
 		return false
 	}
 	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
@@ -108,5 +108,5 @@ func isTerminal(w io.Writer) bool {
 // colour tells whether w takes colours: a terminal, and nobody said no
 // (no-color.org).
 func colour(w io.Writer) bool {
-	return isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	return isTerminal(w) && os.Getenv("NO_COLOR") == ""
 }

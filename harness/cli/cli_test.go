@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,28 +10,14 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"powercut/harness/internal/program"
 	"powercut/images/cache"
 )
 
 // binary is a static powercut, built once for all tests of the package.
 var binary string
 
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "powercut-test-")
-	if err != nil {
-		panic(err)
-	}
-	binary = filepath.Join(dir, "powercut")
-	build := exec.Command("go", "build", "-trimpath", "-o", binary, "powercut/harness/powercut")
-	build.Env = append(build.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build powercut: %v\n%s", err, out)
-		os.Exit(1)
-	}
-	code := m.Run()
-	os.RemoveAll(dir)
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(program.Main(m, &binary)) }
 
 // TestScripts runs the command line as its users do.
 func TestScripts(t *testing.T) {

@@ -61,7 +61,8 @@ func Examine(ctx context.Context, o Options) *Document {
 	d := &Document{Schema: Schema}
 	version, err := qemu.Version(ctx, o.QEMU)
 	d.add(checkQEMU(o.QEMU, version, err))
-	d.add(checkAccelerator(version), checkKVM(qemu.CheckKVM()))
+	noKVM := qemu.CheckKVM()
+	d.add(checkAccelerator(version, noKVM), checkKVM(noKVM))
 	d.require(images.CheckBinary(o.Binary))
 	kernels := images.CheckKernels()
 	d.tools(images.CheckTools(ctx), slices.ContainsFunc(kernels, isDefault))

@@ -13,23 +13,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"powercut/harness/internal/program"
 	"powercut/harness/machine"
 	"powercut/harness/qemu"
 	"powercut/images"
 	"powercut/images/cache"
 )
 
-// program builds a static powercut.
-func program(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "powercut")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", path, "powercut/harness/powercut")
-	build.Env = append(build.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build powercut: %v\n%s", err, out)
-	}
-	return path
-}
+// binary is a static powercut.
+var binary string
+
+func TestMain(m *testing.M) { os.Exit(program.Main(m, &binary)) }
 
 func find(t *testing.T, d *Document, name string) Check {
 	t.Helper()
@@ -44,14 +38,14 @@ func find(t *testing.T, d *Document, name string) Check {
 // with what it really has.
 func TestExamineHere(t *testing.T) {
 	runs := filepath.Join(t.TempDir(), "not", "yet")
-	d := Examine(t.Context(), Options{Binary: program(t), Runs: runs})
+	d := Examine(t.Context(), Options{Binary: binary, Runs: runs})
 	for _, c := range d.Checks {
 		if c.Name == "" || c.Detail == "" || (c.State == OK) != (c.Fix == "") && !strings.HasPrefix(c.Name, "kernel ") {
 			t.Errorf("check %+v", c)
 		}
 	}
-	for name, program := range map[string]string{"QEMU": qemu.DefaultBinary, "apt-get": "apt-get", "nbdkit": "nbdkit", "qemu-io": "qemu-io"} {
-		_, err := exec.LookPath(program)
+	for name, command := range map[string]string{"QEMU": qemu.DefaultBinary, "apt-get": "apt-get", "nbdkit": "nbdkit", "qemu-io": "qemu-io"} {
+		_, err := exec.LookPath(command)
 		if c := find(t, d, name); (c.State == OK) != (err == nil) {
 			t.Errorf("%s is %s, but looking for it gives %v", name, c.State, err)
 		}
@@ -92,7 +86,10 @@ func TestExamineBareMachine(t *testing.T) {
 	if c := find(t, d, "nbdkit"); c.State != Optional || c.For != "powercut bench" || c.Fix != "apt-get install nbdkit" {
 		t.Errorf("check %+v", c)
 	}
-	if c := find(t, d, "accelerator"); c.Detail != "not tried yet: the first run will" {
+	if c := checkAccelerator("7.2", nil); c.Detail != "not tried yet: the first run will" {
+		t.Errorf("check %+v", c)
+	}
+	if c := checkAccelerator("7.2", errors.New("it is Monday")); c.Detail != "TCG, because it is Monday" || c.State != OK {
 		t.Errorf("check %+v", c)
 	}
 	if d.Ready {
@@ -126,10 +123,10 @@ func TestAcceleratorRemembered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := checkAccelerator(version); c.Detail != found.Reason {
+	if c := checkAccelerator(version, nil); c.Detail != found.Reason {
 		t.Errorf("told %q, found %q", c.Detail, found.Reason)
 	}
-	if c := checkAccelerator("0.1"); !strings.HasPrefix(c.Detail, "not tried yet") {
+	if c := checkAccelerator("0.1", nil); !strings.HasPrefix(c.Detail, "not tried yet") {
 		t.Errorf("of another QEMU: %q", c.Detail)
 	}
 }

@@ -15,9 +15,14 @@ import (
 )
 
 // checkAccelerator says what earlier runs found out about KVM. It is for the first
-// run to try; whatever comes of that, guests can be run.
-func checkAccelerator(version string) Check {
+// run to try; whatever comes of that, guests can be run. noKVM says why there is
+// nothing to try.
+func checkAccelerator(version string, noKVM error) Check {
 	c := Check{Name: "accelerator", State: OK, Detail: "not tried yet: the first run will"}
+	if noKVM != nil {
+		c.Detail = "TCG, because " + noKVM.Error()
+		return c
+	}
 	where, err := cache.Default()
 	if err != nil || version == "" {
 		return c
@@ -39,7 +44,7 @@ func checkKVM(why error) Check {
 	if why == nil {
 		return c
 	}
-	c.State, c.Detail, c.For = Optional, why.Error(), "speed: guests run under TCG without it"
+	c.State, c.Detail, c.For = Optional, why.Error(), "speed, since guests run under TCG without it"
 	if _, err := os.Stat("/dev/kvm"); err == nil {
 		c.Fix = "adduser $USER kvm, and log in again"
 	} else {

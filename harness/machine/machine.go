@@ -234,23 +234,31 @@ type booted struct {
 // openTemplate makes the template where there is none, and reads what its guest
 // said of itself.
 func (m *Machine) openTemplate(ctx context.Context) error {
-	dir, err := m.cache.Entry(ctx, templateKind, m.key, m.bootTemplate)
-	if err != nil {
-		return fmt.Errorf("make template: %w", err)
+	b, err := m.readTemplate(ctx)
+	for try := 1; try < forkTries && errors.Is(err, os.ErrNotExist); try++ {
+		b, err = m.readTemplate(ctx) // another process has pruned it meanwhile
 	}
-	if err := m.cache.Prune(ctx, templateKind, keep, m.key); err != nil {
+	if err != nil {
 		return err
-	}
-	b, err := os.ReadFile(filepath.Join(dir, bootedFile))
-	if err != nil {
-		return fmt.Errorf("read template: %w", err)
 	}
 	var told booted
 	if err := json.Unmarshal(b, &told); err != nil {
 		return fmt.Errorf("read template: %w", err)
 	}
 	m.Greeting, m.Drive = told.Greeting, told.Drive
-	return nil
+	return m.cache.Prune(ctx, templateKind, keep, m.key)
+}
+
+func (m *Machine) readTemplate(ctx context.Context) ([]byte, error) {
+	dir, err := m.cache.Entry(ctx, templateKind, m.key, m.bootTemplate)
+	if err != nil {
+		return nil, fmt.Errorf("make template: %w", err)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, bootedFile))
+	if err != nil {
+		return nil, fmt.Errorf("read template: %w", err)
+	}
+	return b, nil
 }
 
 // bootTemplate boots a guest and saves it in dir.
@@ -267,7 +275,7 @@ func (m *Machine) bootTemplate(ctx context.Context, dir string) (err error) {
 	defer log.Close()
 	g, told, err := m.Boot(ctx, work, disk.New(disk.Config{Base: Zeros{}, Size: m.Spec.DriveSize, Log: log}))
 	if err != nil {
-		return err
+		return m.keepConsole(err)
 	}
 	defer g.Close()
 	b, err := json.Marshal(told)
@@ -282,6 +290,23 @@ func (m *Machine) bootTemplate(ctx context.Context, dir string) (err error) {
 		return err
 	}
 	return qemu.Save(ctx, g.vm, saved)
+}
+
+// failedBootFile is the console, in the cache folder, of the last guest that did
+// not boot.
+const failedBootFile = "failed-boot.txt"
+
+// keepConsole saves the console of a guest that did not boot from being removed
+// with its folder.
+func (m *Machine) keepConsole(err error) error {
+	var e *qemu.Error
+	if errors.As(err, &e) && e.ConsolePath != "" {
+		kept := filepath.Join(m.cache.Root, failedBootFile)
+		if os.Rename(e.ConsolePath, kept) == nil {
+			e.ConsolePath = kept
+		}
+	}
+	return err
 }
 
 // Boot starts a guest from cold, with that drive, in the folder dir, and waits

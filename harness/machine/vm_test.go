@@ -2,15 +2,14 @@ package machine
 
 import (
 	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"powercut/harness/blocklog"
 	"powercut/harness/disk"
+	"powercut/harness/internal/program"
 	"powercut/harness/qemu"
 	"powercut/images"
 	"powercut/images/cache"
@@ -19,22 +18,7 @@ import (
 // binary is a static powercut, built once for all tests of the package.
 var binary string
 
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "powercut-test-")
-	if err != nil {
-		panic(err)
-	}
-	binary = filepath.Join(dir, "powercut")
-	build := exec.Command("go", "build", "-trimpath", "-o", binary, "powercut/harness/powercut")
-	build.Env = append(build.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build powercut: %v\n%s", err, out)
-		os.Exit(1)
-	}
-	code := m.Run()
-	os.RemoveAll(dir)
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(program.Main(m, &binary)) }
 
 // newSpec is a small machine's, after which the cache is the test's own; only the
 // kernel is the user's.
