@@ -115,6 +115,9 @@ func (d *Drive) Stop(reason string) {
 func (d *Drive) stop(reason string) {
 	if !d.done {
 		d.done, d.reason = true, reason
+		if err := d.cfg.Log.Settle(); err != nil && d.err == nil {
+			d.err = err
+		}
 		close(d.stopped)
 		if d.actuator != nil {
 			d.actuator.wake()

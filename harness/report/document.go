@@ -82,6 +82,7 @@ type Call struct {
 	Call     string           `json:"call" doc:"O_SYNC, O_DSYNC, fsync, fdatasync or none"`
 	Folder   string           `json:"folder" doc:"where its log, ledger and consoles are, below the run folder"`
 	Cut      Cut              `json:"cut" doc:"where the power went"`
+	Log      Log              `json:"log" doc:"the block log"`
 	Counts   verdict.Counts   `json:"counts" doc:"ops by verdict, op 0 (the file's creation) left out; where recovery.class is not recovered nothing was read back, and only ops, acked and failed mean anything"`
 	Latency  latency.Summary  `json:"latency" doc:"of acknowledged ops: from before the write to the return of its sync call, in guest time"`
 	Sync     latency.Summary  `json:"sync_latency" doc:"of acknowledged ops: the sync call alone; the same as latency where the write is the sync call"`
@@ -91,6 +92,13 @@ type Call struct {
 	Setup    string           `json:"setup,omitempty" doc:"what is wrong with the file's first content, synced before op 1"`
 	Stray    string           `json:"stray,omitempty" doc:"what stands in the holes of an append file, where no op wrote"`
 	Findings []Finding        `json:"findings" doc:"every lost and foreign op, ascending"`
+}
+
+// Log says how large a block log is, in bytes.
+type Log struct {
+	Payload    int64 `json:"payload_bytes" doc:"written to the drive by the guest, bytes"`
+	Plain      int64 `json:"plain_bytes" doc:"of the log as it was recorded, bytes"`
+	Compressed int64 `json:"compressed_bytes" doc:"of the log as it is kept, bytes"`
 }
 
 // Cut says where the power went.
