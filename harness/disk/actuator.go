@@ -2,49 +2,68 @@ package disk
 
 import (
 	"container/heap"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"powercut/harness/punctual"
 )
 
 // spinning is how long before its time the actuator stops to sleep and watches the
-// clock. A sleeping thread comes to run some 10 to 60 µs after the time that it has
-// set, and Go's own timers, on a thread that waits in epoll(7), up to 1 ms.
-const spinning = 60 * time.Microsecond
+// clock. A sleeping thread comes to run some 20 to 60 µs after the time that it has
+// set, on a virtual machine up to 100 µs. Go's own timers are 0.1 to 1 ms late, for they
+// wait in epoll_wait(2), which counts milliseconds; and on a busy machine both are late
+// by tens of milliseconds now and then, unless the thread comes before others.
+const spinning = 150 * time.Microsecond
 
 // actuator holds requests until their time has come.
 type actuator struct {
 	news atomic.Uint32 // changes with each wake; what the thread sleeps on
 
 	mu      sync.Mutex
-	arrived []job // guarded by mu: not yet seen by the thread
+	model   Model    // guarded by mu
+	waiting schedule // guarded by mu
+	arrived int      // guarded by mu: how many there have been
 }
 
-// submit hands over a request.
-func (a *actuator) submit(j job) {
+// submit asks the model about a request. One whose time has nearly come is not worth
+// another thread: it is left to the caller, who is told that time.
+func (a *actuator) submit(j job, now func() time.Duration) (at time.Duration, soon bool) {
 	a.mu.Lock()
-	a.arrived = append(a.arrived, j)
-	a.mu.Unlock()
-	a.wake()
+	defer a.mu.Unlock()
+	a.arrived++
+	at = a.model.Serve(j.event.Time, &j.event)
+	if at-now() <= spinning {
+		return at, true
+	}
+	heap.Push(&a.waiting, due{job: j, at: at, order: a.arrived})
+	if a.waiting[0].order == a.arrived {
+		a.wake()
+	}
+	return at, false
+}
+
+// next takes the request out whose time has come, or else tells the time of the next
+// one; false where there is none.
+func (a *actuator) next(now time.Duration) (j job, ready bool, at time.Duration, some bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.waiting) == 0 {
+		return job{}, false, 0, false
+	}
+	if at = a.waiting[0].at; at > now {
+		return job{}, false, at, true
+	}
+	return heap.Pop(&a.waiting).(due).job, true, at, true
 }
 
 // wake ends the thread's sleep.
 func (a *actuator) wake() {
 	a.news.Add(1)
 	_, _, _ = unix.Syscall(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&a.news)), futexWakePrivate, 1)
-}
-
-// take returns what has arrived.
-func (a *actuator) take() []job {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	list := a.arrived
-	a.arrived = nil
-	return list
 }
 
 // The operations of futex(2) that are used, within one process.
@@ -63,18 +82,6 @@ func (a *actuator) pause(news uint32, d time.Duration) {
 	}
 	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&a.news)), futexWaitPrivate, uintptr(news),
 		uintptr(unsafe.Pointer(limit)), 0, 0)
-}
-
-// punctual makes the calling thread one that wakes when it should: the kernel does
-// not put its timers off to join them with others (PR_SET_TIMERSLACK, 50 µs
-// otherwise), and runs it before any ordinary thread (SCHED_FIFO, where the user may
-// have that: sched(7)). It hardly ever runs, and never for longer than spinning and a
-// reply take.
-func punctual() {
-	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
-	_ = unix.SchedSetAttr(0, &unix.SchedAttr{
-		Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1, Flags: unix.SCHED_FLAG_RESET_ON_FORK,
-	}, 0)
 }
 
 // due is a request with the time of its answer.
@@ -104,41 +111,25 @@ func (s *schedule) Pop() any {
 
 // actuate answers requests, each at its time, until the world stops.
 func (d *Drive) actuate() {
-	runtime.LockOSThread() // for good: the thread ends with this goroutine
-	punctual()
-	model := d.cfg.Timing.Model(d.cfg.Size, d.cfg.WriteCache)
-	var waiting schedule
-	for order := 0; ; {
-		news := d.actuator.news.Load()
+	punctual.Thread()
+	for a := d.actuator; ; {
+		news := a.news.Load()
 		select {
 		case <-d.stopped:
 			return
 		default:
 		}
-		for _, j := range d.actuator.take() {
-			order++
-			heap.Push(&waiting, due{job: j, at: model.Serve(j.event.Time, &j.event), order: order})
-		}
-		if len(waiting) == 0 {
-			d.actuator.pause(news, -1)
-			continue
-		}
-		if d.await(news, waiting[0].at) {
-			d.finish(heap.Pop(&waiting).(due).job)
-		}
-	}
-}
-
-// await returns true at the time given, or false as soon as there is news.
-func (d *Drive) await(news uint32, at time.Duration) bool {
-	if left := at - d.cfg.Log.Now(); left > spinning {
-		d.actuator.pause(news, left-spinning)
-		return false
-	}
-	for d.cfg.Log.Now() < at {
-		if d.actuator.news.Load() != news {
-			return false
+		j, ready, at, some := a.next(d.cfg.Log.Now())
+		switch left := at - d.cfg.Log.Now(); {
+		case ready:
+			d.finish(j)
+		case !some:
+			a.pause(news, -1)
+		case left > spinning:
+			a.pause(news, left-spinning)
+		default:
+			for d.cfg.Log.Now() < at && a.news.Load() == news {
+			}
 		}
 	}
-	return true
 }

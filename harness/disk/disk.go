@@ -84,6 +84,7 @@ type job struct {
 	request *nbd.Request
 	event   blocklog.Event // as it arrived
 	reply   func(error)
+	fetched bool // what a read asks for is there
 }
 
 // New returns a drive. Close ends it.
@@ -93,7 +94,7 @@ func New(cfg Config) *Drive {
 	}
 	d := &Drive{cfg: cfg, media: NewMedia(cfg.Size, cfg.Base, cfg.Log), stopped: make(chan struct{})}
 	if cfg.Timing != nil {
-		d.actuator = &actuator{}
+		d.actuator = &actuator{model: cfg.Timing.Model(cfg.Size, cfg.WriteCache)}
 		d.idle.Go(d.actuate)
 	}
 	return d
@@ -149,11 +150,22 @@ func (d *Drive) Submit(r *nbd.Request, reply func(error)) {
 	if !ok {
 		return
 	}
-	if d.actuator == nil {
-		d.finish(j)
-		return
+	if d.actuator != nil {
+		// Getting the data of a read takes this machine time, which is the drive's: it
+		// must not come on top.
+		if j.event.Op == blocklog.Read {
+			if j.fetched = d.fetch(j); !j.fetched {
+				return
+			}
+		}
+		at, soon := d.actuator.submit(j, d.cfg.Log.Now)
+		if !soon {
+			return
+		}
+		for d.cfg.Log.Now() < at {
+		}
 	}
-	d.actuator.submit(j)
+	d.finish(j)
 }
 
 // operations are the names of the NBD commands in the log.
@@ -234,6 +246,23 @@ func (d *Drive) finish(j job) {
 	j.reply(nil)
 }
 
+// fetch gets the data of a read before its time has come. Writes that are answered
+// until then it need not see: they and the read are in flight together.
+func (d *Drive) fetch(j job) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return !d.done && d.read(j)
+}
+
+// read gets the data of a read. The caller holds the lock.
+func (d *Drive) read(j job) bool {
+	err := readFull(d.media, j.request.Data, j.event.Offset)
+	if err != nil {
+		d.fail(err)
+	}
+	return err == nil
+}
+
 func (d *Drive) apply(j job) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -242,8 +271,7 @@ func (d *Drive) apply(j job) bool {
 	}
 	switch e := &j.event; e.Op {
 	case blocklog.Read:
-		if err := readFull(d.media, j.request.Data, e.Offset); err != nil {
-			d.fail(err)
+		if !j.fetched && !d.read(j) {
 			return false
 		}
 	case blocklog.Write:

@@ -13,12 +13,22 @@ import (
 // is there to compare the recording drive with another one: nothing is recorded,
 // and Drive of the guest is nil.
 func (m *Machine) ForkForeign(ctx context.Context, dir, socket string) (*Guest, error) {
+	return m.forkOn(ctx, dir, qemu.Disk{Socket: socket})
+}
+
+// ForkFile does the same on a raw image, whose path is absolute or relative to dir.
+func (m *Machine) ForkFile(ctx context.Context, dir, image string) (*Guest, error) {
+	return m.forkOn(ctx, dir, qemu.Disk{File: image})
+}
+
+func (m *Machine) forkOn(ctx context.Context, dir string, d qemu.Disk) (*Guest, error) {
 	cfg, err := m.forkConfig(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
 	cfg.ConsolePath = ConsoleFile
-	cfg.Disk = &qemu.Disk{Socket: socket, Bus: m.Spec.Bus, WriteCache: m.Spec.WriteCache}
+	d.Bus, d.WriteCache = m.Spec.Bus, m.Spec.WriteCache
+	cfg.Disk = &d
 	vm, err := qemu.Start(ctx, cfg)
 	if err != nil {
 		return nil, err

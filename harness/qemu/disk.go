@@ -26,9 +26,11 @@ func Buses() []Bus { return []Bus{IDE, AHCI, SCSI, VirtioBlk, NVMe} }
 // with the closing zero (unix(7)).
 const maxSocketPath = 107
 
-// Disk is a drive whose blocks come from an NBD server on a unix socket.
+// Disk is a drive whose blocks come from an NBD server on a unix socket, or from a
+// file.
 type Disk struct {
 	Socket     string // relative to the machine's folder, or absolute; at most 107 bytes
+	File       string // in its place: a raw image, absolute or relative to the machine's folder
 	Export     string // name of the NBD export; mostly empty
 	Bus        Bus    // empty: IDE
 	WriteCache bool   // whether the drive tells the guest of a volatile write cache
@@ -39,6 +41,9 @@ type Disk struct {
 // where a bus lets it be told to (NVMe always does).
 func (d Disk) Args() []string {
 	back := "driver=nbd,node-name=disk,server.type=unix,server.path=" + escape(d.Socket)
+	if d.File != "" {
+		back = "driver=file,node-name=disk,filename=" + escape(d.File)
+	}
 	if d.Export != "" {
 		back += ",export=" + escape(d.Export)
 	}
@@ -83,8 +88,8 @@ func (d Disk) model() string {
 
 // check says what is wrong with the drive, if anything.
 func (d Disk) check() error {
-	if d.Socket == "" {
-		return fmt.Errorf("attach disk: no socket given")
+	if d.Socket == "" && d.File == "" {
+		return fmt.Errorf("attach disk: no socket given, and no file")
 	}
 	if len(d.Socket) > maxSocketPath {
 		return fmt.Errorf("attach disk: socket path has %d bytes, the limit is %d; give it relative to the machine's folder",
