@@ -112,6 +112,12 @@ func (a *agent) handle(f wire.Frame) error {
 			return err
 		}
 		return a.measure(m)
+	case wire.Exercising:
+		var e wire.Exercise
+		if err := f.Decode(&e); err != nil {
+			return err
+		}
+		return a.exercise(e)
 	}
 	return fmt.Errorf("unknown request of type %d", f.Type)
 }

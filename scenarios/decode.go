@@ -343,15 +343,11 @@ func (d *decoder) timing(t *Timing, n *node, at spot) error {
 		return err
 	}
 	for _, f := range n.fields {
-		if t.Profile == NoTiming && f.name != "profile" {
-			return f.place.errorf("%s.%s: means nothing with the profile %s; allowed there: %s", at.path, f.name, NoTiming, IDE7200)
+		if err := t.checkField(f, at.path); err != nil {
+			return err
 		}
 	}
-	if t.SeekMax < t.SeekMin {
-		return d.at(at.path+".seek-max").errorf("%s.seek-max: %s is less than seek-min, which is %s",
-			at.path, formatDuration(t.SeekMax), formatDuration(t.SeekMin))
-	}
-	return nil
+	return t.check(d, at.path)
 }
 
 // bounds sets b from a bound for every call, or from a mapping of calls.

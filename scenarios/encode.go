@@ -32,9 +32,7 @@ func encode(v reflect.Value) any {
 	case Size:
 		return plain(value.String())
 	case Timing:
-		if value == value.Profile.Timing() {
-			return plain(value.Profile)
-		}
+		return value.encode()
 	case Bounds:
 		return value.encode()
 	case Rate:

@@ -47,6 +47,7 @@ func TestOverride(t *testing.T) {
 		{name: "another cut", overrides: []string{"cut.random=1-3"}, edit: []string{"op: 1", "random: 1-3"}},
 		{name: "the last of two cuts", overrides: []string{"cut.random=1-3", "cut.ack=4"}, edit: []string{"op: 1", "ack: 4"}},
 		{name: "field of a profile", doc: "drive: {timing: ide-7200}\n", overrides: []string{"drive.timing.rpm=5400"}, add: "drive: {timing: {profile: ide-7200, rpm: 5400}}"},
+		{name: "field of a solid-state profile", doc: "drive: {timing: ssd-consumer}\n", overrides: []string{"drive.timing.fua=1ms"}, add: "drive: {timing: {profile: ssd-consumer, fua: 1ms}}"},
 		{name: "one call of a bound", doc: "expect: {lost: some}\n", overrides: []string{"expect.lost.fsync=0"}, add: "expect: {lost: {every: some, fsync: 0}}"},
 		{name: "one call of a default", overrides: []string{"expect.lost.fsync=some"}, add: "expect: {lost: {fsync: some}}"},
 	}
@@ -78,7 +79,7 @@ func TestOverrideErrors(t *testing.T) {
 		{"workload.calls.0=fsync", "--set workload.calls.0=fsync: workload.calls is a mapping, and must be a list, each one of O_SYNC, O_DSYNC, fsync, fdatasync, none"},
 		{"expect.ratios.0=fsync", "--set expect.ratios.0=fsync: expect.ratios is a list, which has no fields; set it as a whole"},
 		{"drive.bus=scsi", `--set drive.bus=scsi: drive.bus: "scsi" is not known (did you mean scsi-hd?); allowed: ide, ahci, scsi-hd, virtio-blk, nvme`},
-		{"drive.timing.rpm=5400", "--set drive.timing.rpm=5400: the field drive.timing.profile is missing; it is one of none, ide-7200"},
+		{"drive.timing.rpm=5400", "--set drive.timing.rpm=5400: the field drive.timing.profile is missing; it is one of none, ide-7200, ide-5400, laptop-5400, ssd-sata, ssd-consumer, nvme"},
 		{"cut.op=201", "--set cut.op=201: cut.op: op 201 is beyond the workload; allowed: up to its count, 200"},
 		{"cut.opp=1", `--set cut.opp=1: unknown field "opp" in cut (did you mean op?); allowed: op, ack, position, after, random`},
 		{"workload.calls=[fsync", "--set workload.calls=[fsync: cannot be read as YAML: sequence end token ']' not found"},

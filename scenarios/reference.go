@@ -12,7 +12,7 @@ import (
 )
 
 // Reference returns the documentation of the format in Markdown: a table of every
-// field, then how values are written, then the timing profiles. It is made from
+// field, then how values are written, then the timing profiles and their sources. It is made from
 // the tags of Scenario and from Default, which are also what Parse goes by.
 func Reference() string {
 	var b strings.Builder
@@ -27,7 +27,6 @@ func Reference() string {
 	}
 	b.WriteString("\n")
 	faults(&b)
-	b.WriteString("\n")
 	profiles(&b)
 	return b.String()
 }
@@ -172,21 +171,19 @@ func notations() []notation {
 	}
 }
 
-// profiles writes the values of each timing profile as a table.
+// profiles writes the values of each timing profile as a table, and where they come
+// from.
 func profiles(b *strings.Builder) {
-	t := reflect.TypeFor[Timing]()
-	row(b, fieldNames(t)...)
-	b.WriteString(strings.Repeat("|---", t.NumField()) + "|\n")
-	for _, name := range choices(reflect.TypeFor[Profile]()) {
-		timing := reflect.ValueOf(Profile(name).Timing())
-		var cells []string
-		for _, f := range reflect.VisibleFields(t) {
-			cell := "-"
-			if v := timing.FieldByIndex(f.Index); !v.IsZero() {
-				cell = fmt.Sprint(encode(v))
-			}
-			cells = append(cells, cell)
+	b.WriteString("\nThe timing profiles. Data sheets are quoted from memory; \"assumed\" marks what nobody has measured or published.\n")
+	for _, p := range Profiles() {
+		if p.Kind() == Untimed {
+			continue
 		}
-		row(b, cells...)
+		fmt.Fprintf(b, "\n%s, a %s drive:\n\n| field | value | source |\n|---|---|---|\n", p, p.Kind())
+		timing := reflect.ValueOf(p.Timing())
+		for _, s := range p.Sources() {
+			f, _ := fieldOf(timing.Type(), s.Field)
+			row(b, s.Field, fmt.Sprint(encode(timing.FieldByIndex(f.Index))), s.Text)
+		}
 	}
 }

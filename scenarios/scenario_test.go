@@ -72,12 +72,43 @@ func putOnFile(t *rapid.T, s *Scenario) {
 
 func drawTiming(t *rapid.T) Timing {
 	timing := drawWord[Profile](t, "profile").Timing()
-	if timing.Profile != NoTiming && rapid.Bool().Draw(t, "own timing") {
+	if timing.Profile == NoTiming || !rapid.Bool().Draw(t, "own timing") {
+		return timing
+	}
+	timing.BusRate = Rate(rapid.Int64Range(1000, 100e9).Draw(t, "bus-rate"))
+	timing.Buffer = Size(rapid.Int64Range(4096, 64<<30).Draw(t, "buffer"))
+	if timing.Profile.Kind() == Rotating {
 		timing.RPM = rapid.IntRange(60, 1e6).Draw(t, "rpm")
 		timing.SeekMax = time.Duration(rapid.Int64Range(int64(timing.SeekMin), int64(time.Second)).Draw(t, "seek-max"))
-		timing.BusRate = Rate(rapid.Int64Range(1000, 100e9).Draw(t, "bus-rate"))
+		return timing
 	}
+	timing.Channels = rapid.IntRange(1, 1024).Draw(t, "channels")
+	timing.Page = Size(512 * rapid.Int64Range(1, 1000).Draw(t, "page"))
+	timing.FUA = time.Duration(rapid.Int64Range(0, int64(time.Second)).Draw(t, "fua"))
 	return timing
+}
+
+// TestSources: each value of each profile, and nothing else, has a source.
+func TestSources(t *testing.T) {
+	for _, p := range Profiles() {
+		var want, got []string
+		for _, f := range timingFields(p.Kind()) {
+			if f.Name != "Profile" {
+				want = append(want, fieldName(f))
+			}
+		}
+		for _, s := range p.Sources() {
+			if got = append(got, s.Field); s.Text == "" {
+				t.Errorf("%s: %s has no source", p, s.Field)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-fields +sources):\n%s", p, diff)
+		}
+		if p.Timing().Profile != p {
+			t.Errorf("the values of %s are called %s", p, p.Timing().Profile)
+		}
+	}
 }
 
 // drawWorkload draws workloads that write every place once, and so are sound

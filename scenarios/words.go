@@ -93,7 +93,7 @@ func choices(t reflect.Type) []string {
 	case reflect.TypeFor[Fate]():
 		return words(Lose, Keep, Random)
 	case reflect.TypeFor[Profile]():
-		return words(NoTiming, IDE7200)
+		return words(Profiles()...)
 	case reflect.TypeFor[workload.Kind]():
 		return words(workload.Overwrite, workload.Append)
 	case reflect.TypeFor[workload.Call]():

@@ -38,6 +38,11 @@ const (
 	// Mounted says, before a workload begins, what the guest's kernel takes the
 	// drive for (FoundDrive).
 	Mounted
+	// Exercising asks for requests to the drive itself (payload Exercise), whose
+	// content is then no file system's any more.
+	Exercising
+	// Exercised is the answer (Exertion).
+	Exercised
 )
 
 // Greeting tells what booted.
@@ -140,4 +145,22 @@ type Acked struct {
 type Measurement struct {
 	Rounds  int   `json:"rounds"`
 	Elapsed int64 `json:"elapsed_ns,omitempty"`
+}
+
+// Exercise is a series of requests to the drive, one after the other, each of Bytes
+// bytes (a multiple of 512) at a multiple of that within the first Span bytes.
+type Exercise struct {
+	Bytes  int    `json:"bytes"`
+	Count  int    `json:"count"`
+	Span   int64  `json:"span"`
+	Random bool   `json:"random,omitempty"` // at random places; else from the beginning on
+	Read   bool   `json:"read,omitempty"`   // else they are writes
+	Sync   bool   `json:"sync,omitempty"`   // each followed by fdatasync
+	Seed   uint64 `json:"seed"`             // of places and content
+}
+
+// Exertion is how long an Exercise took, in nanoseconds of guest time.
+type Exertion struct {
+	Elapsed int64 `json:"elapsed_ns"` // in all
+	Median  int64 `json:"median_ns"`  // of a request, its fdatasync included
 }

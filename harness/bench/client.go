@@ -19,10 +19,12 @@ const (
 	nbdFlags        = 1<<0 | 1<<1 // fixed newstyle, no zeroes after the handshake
 	nbdRequest      = 0x25609513
 	nbdReply        = 0x67446698
+	nbdRead         = 0
 	nbdWrite        = 1
 	nbdDisconnect   = 2
 	nbdFlush        = 3
 	nbdSendsFlushes = 1 << 2
+	nbdForce        = 1 << 0 // FUA, a flag of a request
 )
 
 // client is an NBD client with one request in flight, for one goroutine.
@@ -60,32 +62,54 @@ func dial(conn net.Conn) (*client, error) {
 
 // write writes p at offset and waits until that is answered.
 func (c *client) write(p []byte, offset int64) error {
-	if err := c.send(nbdWrite, p, offset); err != nil {
+	if err := c.send(0, nbdWrite, p, len(p), offset); err != nil {
 		return err
 	}
 	return c.await()
 }
 
+// force does the same with FUA.
+func (c *client) force(p []byte, offset int64) error {
+	if err := c.send(nbdForce, nbdWrite, p, len(p), offset); err != nil {
+		return err
+	}
+	return c.await()
+}
+
+// read fills p from offset on.
+func (c *client) read(p []byte, offset int64) error {
+	if err := c.send(0, nbdRead, nil, len(p), offset); err != nil {
+		return err
+	}
+	if err := c.await(); err != nil {
+		return err
+	}
+	if _, err := io.ReadFull(c.conn, p); err != nil {
+		return fmt.Errorf("read NBD data: %w", err)
+	}
+	return nil
+}
+
 // flush waits until all that was written is durable.
 func (c *client) flush() error {
-	if err := c.send(nbdFlush, nil, 0); err != nil {
+	if err := c.send(0, nbdFlush, nil, 0, 0); err != nil {
 		return err
 	}
 	return c.await()
 }
 
 // leave says goodbye. The caller closes the connection.
-func (c *client) leave() error { return c.send(nbdDisconnect, nil, 0) }
+func (c *client) leave() error { return c.send(0, nbdDisconnect, nil, 0, 0) }
 
-func (c *client) send(command uint16, p []byte, offset int64) error {
+func (c *client) send(flags, command uint16, p []byte, length int, offset int64) error {
 	c.cookie++
 	be := binary.BigEndian
 	h := be.AppendUint32(nil, nbdRequest)
-	h = be.AppendUint16(h, 0)
+	h = be.AppendUint16(h, flags)
 	h = be.AppendUint16(h, command)
 	h = be.AppendUint64(h, c.cookie)
 	h = be.AppendUint64(h, uint64(offset))
-	h = be.AppendUint32(h, uint32(len(p)))
+	h = be.AppendUint32(h, uint32(length))
 	parts := net.Buffers{h}
 	if len(p) > 0 {
 		parts = append(parts, p)

@@ -50,6 +50,7 @@ const (
 	MiB         = "MiB"
 	Nanoseconds = "ns"
 	Count       = "count"
+	MBs         = "MB/s" // 10⁶ bytes a second
 )
 
 // Figure is one value with the bound that it is held against.
@@ -112,8 +113,8 @@ func timed[N int64 | float64](name string, ns []N) Part {
 	return Part{Name: name, Value: median(ns), Unit: Nanoseconds, Samples: len(ns)}
 }
 
-// JSON writes the document, indented. It fails where w does.
-func JSON(w io.Writer, d *Document) error {
+// JSON writes a document, indented. It fails where w does.
+func JSON(w io.Writer, d any) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")

@@ -39,6 +39,8 @@ type pattern struct {
 	name, text string
 	bytes      int64 // in all
 	lengths    []int // of writes, each as likely; multiples of a sector
+	drive      int64 // size of the drive, in bytes
+	judge      bool  // do all that a run does with the log
 }
 
 // memory measures the peak memory of a harness that serves and records a drive
@@ -47,8 +49,8 @@ type pattern struct {
 func (r *rig) memory(ctx context.Context) ([]Figure, error) {
 	var out []Figure
 	for _, p := range []pattern{
-		{MixedFigure, "harness memory, writes of ½ to 256 KiB", r.effort.mixed, []int{512, 4 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10}},
-		{SmallFigure, "harness memory, writes of one sector", r.effort.small, []int{disk.SectorSize}},
+		{name: MixedFigure, text: "harness memory, writes of ½ to 256 KiB", bytes: r.effort.mixed, lengths: mixedLengths(), drive: driveSize},
+		{name: SmallFigure, text: "harness memory, writes of one sector", bytes: r.effort.small, lengths: []int{disk.SectorSize}, drive: driveSize},
 	} {
 		f, err := r.memoryOf(ctx, p)
 		if err != nil {
@@ -58,6 +60,9 @@ func (r *rig) memory(ctx context.Context) ([]Figure, error) {
 	}
 	return out, nil
 }
+
+// mixedLengths are those of writes as file systems send them.
+func mixedLengths() []int { return []int{512, 4 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10} }
 
 func (r *rig) memoryOf(ctx context.Context, p pattern) (Figure, error) {
 	var err error
@@ -109,7 +114,8 @@ func (r *rig) peak(ctx context.Context, p pattern) (_ peaks, err error) {
 	}
 	defer near.Close()
 	var out bytes.Buffer
-	cmd := exec.Command(r.options.Binary, "bench", "--serve", dir, "--serve-size", strconv.FormatInt(driveSize, 10))
+	cmd := exec.Command(r.options.Binary, "bench", "--serve", dir, "--serve-size", strconv.FormatInt(p.drive, 10),
+		"--serve-judge="+strconv.FormatBool(p.judge))
 	cmd.ExtraFiles = []*os.File{far} // descriptor ServeDescriptor
 	cmd.Stdout = &out
 	c, err := startChild(cmd)
@@ -165,4 +171,46 @@ func (r *rig) writeAll(ctx context.Context, conn net.Conn, p pattern) error {
 		r.options.Progress.Set(int(done >> 20))
 	}
 	return errors.Join(ctx.Err(), c.leave())
+}
+
+// LongRunFigure is the figure of PartMemory.
+const LongRunFigure = "memory-long-run"
+
+// longRunBound is the most memory that a long run may take, in bytes: a bound that does
+// not grow with what is written.
+const longRunBound = 300 << 20
+
+// longRunDrive is the size of the drive of a long run, in bytes.
+const longRunDrive = 8 << 30
+
+// longRun measures the peak memory of a harness that records a drive of 8 GiB, and then
+// opens the log, builds a crash state, makes a trace, compresses the log and reads that.
+func (r *rig) longRun(ctx context.Context, written int64) ([]Figure, error) {
+	p := pattern{
+		name: LongRunFigure, text: "harness memory, a long run on a drive of 8 GiB",
+		bytes: written, lengths: mixedLengths(), drive: longRunDrive, judge: true,
+	}
+	room, err := affordable(r.folder, p.bytes)
+	if err != nil {
+		return nil, err
+	}
+	f := Figure{Name: p.name, Text: p.text, Unit: MiB, Parts: []Part{}}.atMost(longRunBound >> 20)
+	if room < p.bytes {
+		f.Held, f.Skipped = false, fmt.Sprintf("%d MiB would have to be free in %s", p.bytes>>20*3/2+freeReserve>>20, r.folder)
+		return []Figure{f}, nil
+	}
+	peak, err := r.peak(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	part := func(name string, value float64, unit string) Part {
+		return Part{Name: name, Value: value, Unit: unit, Samples: 1}
+	}
+	f.Value = float64(peak.Judging) / (1 << 20)
+	f.Parts = []Part{
+		part("written", float64(p.bytes)/(1<<20), MiB), part("requests", float64(peak.Requests), Count),
+		part("while recording", float64(peak.Recording)/(1<<20), MiB), part("with a crash state", float64(peak.Building)/(1<<20), MiB),
+		part("log, compressed", float64(peak.Compressed)/(1<<20), MiB),
+	}
+	return []Figure{f.atMost(longRunBound >> 20)}, nil
 }

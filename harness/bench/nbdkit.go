@@ -85,13 +85,7 @@ func (n *nbdkit) load(ctx context.Context, dir string, image *os.File) error {
 
 // load copies the image to the server in dir.
 func load(ctx context.Context, dir string, image *os.File) error {
-	folder, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("load disk: %w", err)
-	}
-	defer folder.Close()
-	// By this name the path fits into an address, however long it is.
-	conn, err := net.Dial("unix", fmt.Sprintf("/proc/self/fd/%d/%s", folder.Fd(), nbdkitSocket))
+	conn, err := dialIn(dir, nbdkitSocket)
 	if err != nil {
 		return fmt.Errorf("load disk: %w", err)
 	}

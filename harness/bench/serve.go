@@ -20,24 +20,32 @@ import (
 	"powercut/harness/disk"
 	"powercut/harness/machine"
 	"powercut/harness/nbd"
+	"powercut/harness/trace"
 )
 
 // ServeDescriptor is the descriptor on which the child of a memory measurement
 // finds its NBD client.
 const ServeDescriptor = 3
 
-// peaks is what the child answers: its peak resident memory in bytes, when the
-// client had left, and when a crash state of the log had been built.
+// peaks is what the child answers: its peak resident memory in bytes, when the client
+// had left; when a crash state of the log had been built; and, where that was asked
+// for, when the log had also been read as a trace, compressed, and read again.
 type peaks struct {
 	Recording int64 `json:"recording"`
 	Building  int64 `json:"building"`
+	Judging   int64 `json:"judging,omitempty"`
+	Requests  int   `json:"requests"`
+	// Plain and Compressed are the sizes of the log, where it was compressed.
+	Plain      int64 `json:"plain,omitempty"`
+	Compressed int64 `json:"compressed,omitempty"`
 }
 
 // Serve is the child's part of a memory measurement, alone in its process: it
 // records a drive of that size, with its block log in dir, for the client at
 // ServeDescriptor until that leaves; builds the crash state of a cut at the end;
-// and writes to out, as JSON, the peaks of its memory.
-func Serve(ctx context.Context, dir string, size int64, out io.Writer) error {
+// with judge, does what else a run does with a log; and writes to out, as JSON, the
+// peaks of its memory.
+func Serve(ctx context.Context, dir string, size int64, judge bool, out io.Writer) error {
 	conn, err := inherited(ServeDescriptor)
 	if err != nil {
 		return err
@@ -50,18 +58,49 @@ func Serve(ctx context.Context, dir string, size int64, out io.Writer) error {
 	if p.Recording, err = peakMemory(); err != nil {
 		return err
 	}
+	if err := p.build(path, judge); err != nil {
+		return err
+	}
+	if judge {
+		if err := p.judge(path); err != nil {
+			return err
+		}
+	}
+	return json.NewEncoder(out).Encode(p)
+}
+
+// build reads the log at path, builds a crash state, and with read makes a trace.
+func (p *peaks) build(path string, read bool) error {
 	log, err := blocklog.Open(path)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	if _, err := crash.Build(machine.Zeros{}, log, len(log.Events), crash.Keep, 1); err != nil {
+	p.Requests = len(log.Events) / 2
+	if _, err := crash.Build(machine.Zeros{}, log, len(log.Events), crash.Random, 1); err != nil {
 		return err
 	}
-	if p.Building, err = peakMemory(); err != nil {
+	if p.Building, err = peakMemory(); err != nil || !read {
 		return err
 	}
-	return json.NewEncoder(out).Encode(p)
+	_, err = trace.Read(trace.Input{Events: log.Events, Payload: log, Plan: overwrite(1000), Base: machine.Zeros{}, CacheAdvertised: true})
+	return err
+}
+
+// judge compresses the log at path and reads it again.
+func (p *peaks) judge(path string) error {
+	sizes, err := blocklog.Compress(path)
+	if err != nil {
+		return err
+	}
+	p.Plain, p.Compressed = sizes.Plain, sizes.Compressed
+	log, err := blocklog.Open(path)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	p.Judging, err = peakMemory()
+	return err
 }
 
 // serveDrive records a drive until its client has left.

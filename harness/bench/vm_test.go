@@ -198,7 +198,7 @@ func TestMemory(t *testing.T) {
 	r := &rig{options: Options{Binary: powercut, Progress: &watcher{}}, folder: t.TempDir()}
 	var last int64
 	for _, writes := range []int64{1, 20_000, 100_000} {
-		p, err := r.peak(t.Context(), pattern{bytes: writes * 512, lengths: []int{512}})
+		p, err := r.peak(t.Context(), pattern{bytes: writes * 512, lengths: []int{512}, drive: driveSize})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -212,7 +212,7 @@ func TestMemory(t *testing.T) {
 // TestMemoryChildFails: a child that cannot do its part is an error that says why.
 func TestMemoryChildFails(t *testing.T) {
 	r := &rig{options: Options{Binary: "/bin/false", Progress: &watcher{}}, folder: t.TempDir()}
-	if _, err := r.peak(t.Context(), pattern{bytes: 512, lengths: []int{512}}); err == nil {
+	if _, err := r.peak(t.Context(), pattern{bytes: 512, lengths: []int{512}, drive: driveSize}); err == nil {
 		t.Error("a child that is no powercut was measured")
 	}
 }

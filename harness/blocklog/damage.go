@@ -4,13 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 )
 
 // Damage says where a log stops making sense. The events before it are sound.
 type Damage struct {
 	Event int   // position of the event that cannot be read
-	Byte  int64 // where it begins in the file
+	Byte  int64 // where it begins in the log, uncompressed
 	What  error
 }
 
@@ -21,12 +20,12 @@ func (d *Damage) Error() string {
 // Unwrap gives the reason, and ErrDamaged.
 func (d *Damage) Unwrap() []error { return []error{d.What, ErrDamaged} }
 
-// Salvage reads the log file at path up to its end or its first damage, whichever
+// Salvage reads the log at path, in either of its forms as Open does, up to its end or its first damage, whichever
 // comes first; damage is nil where there is none. A file that ends inside an event
 // counts as damaged there. It fails where the file cannot be read or its header
 // says nothing.
 func Salvage(path string) (l *Log, damage *Damage, err error) {
-	f, err := os.Open(path)
+	f, err := openFile(path)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open block log: %w", err)
 	}
@@ -39,7 +38,7 @@ func Salvage(path string) (l *Log, damage *Damage, err error) {
 		return nil, nil, fmt.Errorf("open block log %s: %w", path, err)
 	}
 	if l.Truncated {
-		missing := fmt.Errorf("the file ends %d bytes into it: %w", info.Size()-l.end, io.ErrUnexpectedEOF)
+		missing := fmt.Errorf("the file ends %d bytes into it: %w", l.bytes-l.end, io.ErrUnexpectedEOF)
 		damage = &Damage{Event: len(l.Events), Byte: l.end, What: missing}
 	}
 	l.close = f

@@ -1,9 +1,12 @@
 package blocklog
 
 import (
+	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash"
+	"hash/crc32"
 	"io"
 	"os"
 	"time"
@@ -20,7 +23,10 @@ import (
 //	8 request u64, 16 offset i64, 24 length i64, 32 time i64 (ns)
 //	40 started u64, 48 acked u64, 56 place of the payload in the file i64
 //	64 damage from u32, to u32 (bytes of the request), bit u16; 74 zeros
-//	80 XXH64 of the payload, 88 XXH64 of bytes 0 to 87
+//	80 CRC-32C of the payload u64, 88 XXH64 of bytes 0 to 87
+//
+// When the log is closed the number of events is put into the header, at byte 24;
+// until then it is 0.
 const (
 	fileMagic  = "PWRCUTLG"
 	version    = 2
@@ -39,14 +45,24 @@ const (
 
 // Writer appends events to a log file. Its methods are for one goroutine at a
 // time: the drive calls them under its lock.
+//
+// An Arrive event is with the kernel, and so outlives this process, when Append has
+// returned, and so are all events before it. Reply and Destage events wait in memory for
+// the next Arrive event, or for Settle, so that a request costs one system call. A log
+// thus outlives a harness that is killed up to a prefix: all but what followed the last
+// arrival. It outlives a guest that is killed entirely.
 type Writer struct {
 	file   *os.File
+	size   int64 // of the drive
 	at     int64 // where the next event goes
 	begun  time.Time
 	events int
-	buf    [eventSize]byte
+	buf    []byte // events that are not written yet; they belong before at
 	pad    [8]byte
 }
+
+// maxWaiting bounds the events that wait in memory.
+const maxWaiting = 64
 
 // Create begins a log for a drive of that many bytes.
 func Create(path string, size int64) (*Writer, error) {
@@ -54,16 +70,23 @@ func Create(path string, size int64) (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create block log: %w", err)
 	}
-	h := make([]byte, headerSize)
-	copy(h, fileMagic)
-	binary.LittleEndian.PutUint32(h[8:], version)
-	binary.LittleEndian.PutUint64(h[16:], uint64(size))
-	binary.LittleEndian.PutUint64(h[56:], xxhash.Sum64(h[:56]))
-	if _, err := f.Write(h); err != nil {
+	w := &Writer{file: f, size: size, at: headerSize, begun: time.Now(), buf: make([]byte, 0, maxWaiting*eventSize)}
+	if err := w.writeHeader(); err != nil {
 		f.Close()
 		return nil, fmt.Errorf("create block log: %w", err)
 	}
-	return &Writer{file: f, at: headerSize, begun: time.Now()}, nil
+	return w, nil
+}
+
+func (w *Writer) writeHeader() error {
+	h := make([]byte, headerSize)
+	copy(h, fileMagic)
+	binary.LittleEndian.PutUint32(h[8:], version)
+	binary.LittleEndian.PutUint64(h[16:], uint64(w.size))
+	binary.LittleEndian.PutUint64(h[24:], uint64(w.events))
+	binary.LittleEndian.PutUint64(h[56:], xxhash.Sum64(h[:56]))
+	_, err := w.file.WriteAt(h, 0)
+	return err
 }
 
 // Now is the time since the log was begun.
@@ -73,35 +96,68 @@ func (w *Writer) Now() time.Duration { return time.Since(w.begun) }
 func (w *Writer) Events() int { return w.events }
 
 // Append adds an event and, for a write's Arrive, its payload; it sets e.DataAt.
-// When it returns the event is with the kernel: it outlives this process.
 func (w *Writer) Append(e *Event, payload []byte) error {
 	e.DataAt = 0
 	var sum uint64
 	if len(payload) > 0 {
 		e.DataAt = w.at + eventSize
-		sum = xxhash.Sum64(payload)
+		sum = checkSum(payload)
 	}
-	encode(w.buf[:], e, sum)
+	n := len(w.buf)
+	w.buf = w.buf[:n+eventSize]
+	encode(w.buf[n:], e, sum)
+	w.at += eventSize
+	w.events++
+	if e.Kind == Arrive || len(w.buf) == cap(w.buf) {
+		return w.write(payload)
+	}
+	return nil
+}
+
+// Settle brings all events that wait in memory to the kernel.
+func (w *Writer) Settle() error {
+	if len(w.buf) == 0 {
+		return nil
+	}
+	return w.write(nil)
+}
+
+// write writes what waits in memory, and after it a payload.
+func (w *Writer) write(payload []byte) error {
 	pad := padding(len(payload))
-	parts := [][]byte{w.buf[:], payload, w.pad[:pad]}
-	want := eventSize + len(payload) + pad
-	n, err := unix.Pwritev(int(w.file.Fd()), parts, w.at)
+	parts := [][]byte{w.buf, payload, w.pad[:pad]}
+	if len(payload) == 0 {
+		parts = parts[:1]
+	}
+	want := len(w.buf) + len(payload) + pad
+	n, err := unix.Pwritev(int(w.file.Fd()), parts, w.at-int64(len(w.buf)))
 	if err == nil && n != want {
 		err = fmt.Errorf("%d of %d bytes were written: %w", n, want, unix.ENOSPC)
 	}
 	if err != nil {
 		return fmt.Errorf("append to block log: %w", err)
 	}
-	w.at += int64(want)
-	w.events++
+	w.at += int64(len(payload) + pad)
+	w.buf = w.buf[:0]
 	return nil
 }
 
 // ReadAt reads back from the log file: payloads lie at Event.DataAt.
 func (w *Writer) ReadAt(p []byte, off int64) (int, error) { return w.file.ReadAt(p, off) }
 
-// Close closes the file.
-func (w *Writer) Close() error { return w.file.Close() }
+// Close completes the log and closes the file.
+func (w *Writer) Close() error {
+	err := w.Settle()
+	if err == nil {
+		err = w.writeHeader()
+	}
+	return errors.Join(err, w.file.Close())
+}
+
+// checkSum is that of a payload: CRC-32C, which the processor computes.
+func checkSum(payload []byte) uint64 { return uint64(crc32.Checksum(payload, castagnoli)) }
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func padding(n int) int { return -n & 7 }
 
@@ -143,6 +199,7 @@ type Log struct {
 	// Truncated tells that the file ends inside an event, as it does where the
 	// harness died while it wrote.
 	Truncated bool
+	bytes     int64 // of the file, or of what is compressed in it
 	end       int64 // where the last event ends, in bytes
 	data      io.ReaderAt
 	close     io.Closer
@@ -168,9 +225,10 @@ func (l *Log) Close() error {
 	return l.close.Close()
 }
 
-// Open reads the log file at path and checks every event and payload.
+// Open reads the log file at path, or where there is none the one that Compress has
+// made of it, and checks every event and payload.
 func Open(path string) (*Log, error) {
-	f, err := os.Open(path)
+	f, err := openFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("open block log: %w", err)
 	}
@@ -186,9 +244,27 @@ func Open(path string) (*Log, error) {
 	return nil, fmt.Errorf("open block log %s: %w", path, err)
 }
 
-// Load reads a log of that many bytes. Where an event is damaged it returns the log
-// up to there, and a *Damage.
+// openFile opens the log at path in either of its forms.
+func openFile(path string) (*os.File, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		if z, err := os.Open(path + Suffix); err == nil {
+			return z, nil
+		}
+	}
+	return f, err
+}
+
+// Load reads a log of that many bytes, compressed or not. Where an event is damaged
+// it returns the log up to there, and a *Damage.
 func Load(r io.ReaderAt, bytes int64) (*Log, error) {
+	z, err := newSeekable(r, bytes)
+	if err != nil {
+		return nil, fmt.Errorf("read compressed log: %w: %w", err, ErrDamaged)
+	}
+	if z != nil {
+		r, bytes = z, z.size
+	}
 	h := make([]byte, headerSize)
 	if _, err := r.ReadAt(h, 0); err != nil {
 		return nil, fmt.Errorf("read header: %w: %w", err, ErrDamaged)
@@ -200,17 +276,23 @@ func Load(r io.ReaderAt, bytes int64) (*Log, error) {
 	if v := le.Uint32(h[8:]); v != version {
 		return nil, fmt.Errorf("read header: version %d, this powercut reads %d: %w", v, version, ErrDamaged)
 	}
-	l := &Log{Size: int64(le.Uint64(h[16:])), data: r, end: headerSize}
+	l := &Log{Size: int64(le.Uint64(h[16:])), data: r, bytes: bytes, end: headerSize}
 	if l.Size < 0 {
 		return nil, fmt.Errorf("read header: drive of %d bytes: %w", l.Size, ErrDamaged)
 	}
-	return l, l.readEvents(bytes)
+	// Each event takes eventSize bytes, whatever the header says.
+	l.Events = make([]Event, 0, min(le.Uint64(h[24:]), uint64(bytes/eventSize)))
+	return l, l.readEvents()
 }
 
-func (l *Log) readEvents(bytes int64) error {
-	r := &eventReader{data: l.data, size: l.Size, payload: make([]byte, 0, 64<<10), open: map[uint64]Event{}}
-	for at := int64(headerSize); at < bytes; {
-		e, next, err := r.read(at, bytes)
+func (l *Log) readEvents() error {
+	r := &eventReader{
+		in: bufio.NewReaderSize(io.NewSectionReader(l.data, headerSize, l.bytes-headerSize), 64<<10), at: headerSize,
+		size: l.Size, open: map[uint64]Event{}, sum: crc32.New(castagnoli),
+	}
+	for r.at < l.bytes {
+		at := r.at
+		e, err := r.read()
 		if errors.Is(err, io.ErrUnexpectedEOF) {
 			l.Truncated = true
 			return nil
@@ -219,17 +301,18 @@ func (l *Log) readEvents(bytes int64) error {
 			return &Damage{Event: len(l.Events), Byte: at, What: err}
 		}
 		l.Events = append(l.Events, e)
-		at, l.end = next, next
+		l.end = r.at
 	}
 	return nil
 }
 
 // eventReader checks events as it reads them.
 type eventReader struct {
-	data    io.ReaderAt
-	size    int64            // of the drive
-	payload []byte           // buffer
-	open    map[uint64]Event // arrived and not replied
+	in   *bufio.Reader
+	at   int64            // the place of in, in the log
+	size int64            // of the drive
+	sum  hash.Hash32      // of payloads
+	open map[uint64]Event // arrived and not replied
 	// kept holds, by request from 1, the kind of a change that was answered and not
 	// destaged: what a Destage may be about. 0 is any other request.
 	kept  []Op
@@ -237,53 +320,62 @@ type eventReader struct {
 	acked uint64
 }
 
-// read returns the event at that place and the place of the next one. An event
-// that the file does not hold to its end gives io.ErrUnexpectedEOF.
-func (r *eventReader) read(at, bytes int64) (Event, int64, error) {
-	if bytes-at < eventSize {
-		return Event{}, 0, io.ErrUnexpectedEOF
-	}
+// read returns the next event. One that the file does not hold to its end gives
+// io.ErrUnexpectedEOF.
+func (r *eventReader) read() (Event, error) {
 	var b [eventSize]byte
-	if _, err := r.data.ReadAt(b[:], at); err != nil {
-		return Event{}, 0, err
+	if err := r.fill(b[:]); err != nil {
+		return Event{}, err
 	}
 	e, sum, err := decode(b[:])
 	if err != nil {
-		return Event{}, 0, err
+		return Event{}, err
 	}
 	if err := r.check(e); err != nil {
-		return Event{}, 0, err
+		return Event{}, err
 	}
-	next := at + eventSize
 	if e.Kind != Arrive || e.Op != Write {
 		if e.DataAt != 0 {
-			return Event{}, 0, fmt.Errorf("payload is said to be at %d, and there is none", e.DataAt)
+			return Event{}, fmt.Errorf("payload is said to be at %d, and there is none", e.DataAt)
 		}
 	} else {
-		if e.DataAt != next {
-			return Event{}, 0, fmt.Errorf("payload is said to be at %d, and is at %d", e.DataAt, next)
-		}
-		next += e.Length + int64(padding(int(e.Length)))
-		if next > bytes {
-			return Event{}, 0, io.ErrUnexpectedEOF
+		if e.DataAt != r.at {
+			return Event{}, fmt.Errorf("payload is said to be at %d, and is at %d", e.DataAt, r.at)
 		}
 		if err := r.checkPayload(e, sum); err != nil {
-			return Event{}, 0, err
+			return Event{}, err
 		}
 	}
 	r.note(e)
-	return e, next, nil
+	return e, nil
 }
 
-func (r *eventReader) checkPayload(e Event, sum uint64) error {
-	if int64(cap(r.payload)) < e.Length {
-		r.payload = make([]byte, e.Length)
+// fill reads a piece of the file that is all there, or io.ErrUnexpectedEOF.
+func (r *eventReader) fill(b []byte) error {
+	n, err := io.ReadFull(r.in, b)
+	r.at += int64(n)
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
 	}
-	p := r.payload[:e.Length]
-	if _, err := r.data.ReadAt(p, e.DataAt); err != nil {
+	return err
+}
+
+// checkPayload passes over a payload and holds it against its check sum.
+func (r *eventReader) checkPayload(e Event, sum uint64) error {
+	r.sum.Reset()
+	n, err := io.CopyN(r.sum, r.in, e.Length)
+	r.at += n
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	if err != nil {
 		return err
 	}
-	if xxhash.Sum64(p) != sum {
+	var b [8]byte
+	if err := r.fill(b[:padding(int(e.Length))]); err != nil {
+		return err
+	}
+	if uint64(r.sum.Sum32()) != sum {
 		return errors.New("check sum of the payload does not match")
 	}
 	return nil

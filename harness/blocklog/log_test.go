@@ -244,6 +244,8 @@ func FuzzLoad(f *testing.F) {
 	}
 	f.Add(whole)
 	f.Add(whole[:200])
+	_, packed := compressed(f, f.TempDir())
+	f.Add(packed)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		l, err := Load(bytes.NewReader(b), int64(len(b)))
 		if err != nil {

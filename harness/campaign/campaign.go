@@ -10,10 +10,12 @@ package campaign
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"powercut/guest/workload"
+	"powercut/harness/blocklog"
 	"powercut/harness/machine"
 	"powercut/harness/qemu"
 	"powercut/harness/report"
@@ -173,5 +175,25 @@ func (r *run) call(ctx context.Context, p workload.Plan) (*report.Call, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.judge(rec, state, back)
+	c, err := r.judge(rec, state, back)
+	if err != nil {
+		return nil, err
+	}
+	return c, compress(rec, c)
+}
+
+// compress replaces the logs of a call that is done with by compressed ones.
+func compress(rec *recording, c *report.Call) error {
+	for _, e := range rec.log.Events {
+		if e.DataAt != 0 {
+			c.Log.Payload += e.Length
+		}
+	}
+	sizes, err := blocklog.Compress(filepath.Join(rec.folder, logFile))
+	if err != nil {
+		return err
+	}
+	c.Log.Plain, c.Log.Compressed = sizes.Plain, sizes.Compressed
+	_, err = blocklog.Compress(filepath.Join(rec.folder, recoveryFolder, logFile))
+	return err
 }

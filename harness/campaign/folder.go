@@ -21,7 +21,7 @@ const (
 	reportFile   = "report.json"
 	tableFile    = "report.txt"
 
-	logFile        = "block.log"
+	logFile        = "block.log" // at the end block.log.zst, which blocklog.Open finds by this name
 	ledgerFile     = "ledger"
 	cutFile        = "cut.json"
 	survivorsFile  = "survivors" // the recovered file

@@ -42,7 +42,7 @@ func Open(folder string) (*Past, error) {
 		return nil, fmt.Errorf("open run folder: %s has schema %q, this powercut reads %q", runFile, p.Document.Schema, report.Schema)
 	}
 	for _, plan := range p.Scenario.Plans(p.Document.Seed) {
-		if _, err := os.Stat(filepath.Join(folder, string(plan.Call), logFile)); err == nil {
+		if blocklog.Exists(filepath.Join(folder, string(plan.Call), logFile)) {
 			p.Calls = append(p.Calls, plan)
 		}
 	}

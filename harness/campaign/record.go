@@ -89,7 +89,7 @@ func (r *run) recordInto(ctx context.Context, rec *recording) error {
 	w := &watch{trigger: newTrigger(r.scenario.Cut, rec.plan.Seed), out: out, now: log.Now, progress: r.lab.Progress}
 	d := disk.New(disk.Config{
 		Base: rec.base, Size: int64(r.scenario.Filesystem.Size), Log: log,
-		WriteCache: r.scenario.Drive.Volatile(), Unsafe: r.scenario.Drive.Cache.NoFlush(), Timing: timing(r.scenario.Drive.Timing),
+		WriteCache: r.scenario.Drive.Volatile(), Unsafe: r.scenario.Drive.Cache.NoFlush(), Timing: Timing(r.scenario.Drive.Timing),
 		Faults: faults(r.scenario.Drive.Faults), Seed: rec.plan.Seed, Counts: w.counts, Cut: w.event,
 	})
 	g, err := r.machine.ForkLogged(ctx, rec.folder, d, r.qemuLog())
@@ -353,17 +353,6 @@ func (r *run) mount() wire.Mount {
 // cacheSwitches are what the guest does to the drive's cache, from the scenario's.
 func cacheSwitches(g scenarios.Guest) wire.CacheSwitches {
 	return wire.CacheSwitches{HdparmW: string(g.HdparmW), Kernel: string(g.WriteCache)}
-}
-
-// timing is the drive's, from the scenario's; nil where there is none.
-func timing(t scenarios.Timing) *disk.Timing {
-	if t.Profile == scenarios.NoTiming {
-		return nil
-	}
-	return &disk.Timing{
-		RPM: t.RPM, SectorsPerTrack: t.SectorsPerTrack, SeekMin: t.SeekMin, SeekMax: t.SeekMax, BusRate: int64(t.BusRate),
-		Overhead: t.Overhead,
-	}
 }
 
 // faults are the drive's, from the scenario's.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"powercut/harness/blocklog"
 	"powercut/harness/internal/program"
 	"powercut/images/cache"
 )
@@ -36,7 +38,7 @@ func TestScripts(t *testing.T) {
 			}
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "cutlog": cutlog},
 	})
 }
 
@@ -58,4 +60,22 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if got != want {
 		ts.Fatalf("exit code %d, want %d", got, want)
 	}
+}
+
+// cutlog puts the first bytes of a compressed block log in its place, as a harness that
+// died leaves them: cutlog run/fsync/block.log 60000.
+func cutlog(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: cutlog LOG BYTES")
+	}
+	path := ts.MkAbs(args[0])
+	n, err := strconv.ParseInt(args[1], 10, 64)
+	ts.Check(err)
+	l, err := blocklog.Open(path)
+	ts.Check(err)
+	defer l.Close()
+	b, err := io.ReadAll(io.NewSectionReader(l, 0, n))
+	ts.Check(err)
+	ts.Check(os.WriteFile(path, b, 0o644))
+	ts.Check(os.Remove(path + blocklog.Suffix))
 }

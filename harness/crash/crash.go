@@ -36,7 +36,7 @@ type State struct {
 
 // change is a request that alters the media.
 type change struct {
-	arrive  blocklog.Event
+	arrive  *blocklog.Event // in the log
 	durable bool
 	order   int // among the replies, from 1; 0: not answered with success
 }
@@ -77,7 +77,8 @@ func changes(events []blocklog.Event) []*change {
 	open := map[uint64]*change{} // by request
 	flushes := map[uint64]int{}  // open flushes: the replies that they cover
 	answered, covered := 0, 0
-	for _, e := range events {
+	for i := range events {
+		e := &events[i]
 		switch {
 		case e.Op == blocklog.Read:
 		case e.Kind == blocklog.Destage:
@@ -143,7 +144,7 @@ func fate(p Policy, random *rand.Rand) outcome {
 }
 
 // apply brings a change onto the media; with random, only some of its sectors.
-func apply(m *disk.Media, e blocklog.Event, random *rand.Rand) {
+func apply(m *disk.Media, e *blocklog.Event, random *rand.Rand) {
 	if random == nil {
 		m.Apply(e, 0, e.Length)
 		return

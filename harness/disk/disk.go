@@ -75,7 +75,7 @@ type Config struct {
 	// whatever cache.no-flush says (block/nbd.c flushes in bdrv_co_flush_to_os, which
 	// no-flush leaves alone).
 	Unsafe bool
-	Timing *Timing // nil: answer at once
+	Timing Timing // nil: answer at once
 	// Faults are what is wrong with the drive; they are asked in this order. Seed is
 	// what they draw from.
 	Faults []Fault
@@ -104,10 +104,9 @@ type Drive struct {
 	begun    time.Duration // when op 1 was first seen to have begun; 0: not yet
 	stalled  time.Duration // until when nothing is answered
 
-	hidden  bool     // the cache is not advertised
-	queue   chan job // requests that wait for the actuator; only with Timing
-	delayed chan job // requests that a fault holds back; only without Timing
-	idle    sync.WaitGroup
+	hidden   bool      // the cache is not advertised
+	actuator *actuator // where requests wait for their time; nil where none has to
+	idle     sync.WaitGroup
 }
 
 // job is a request on its way through the drive.
@@ -119,6 +118,7 @@ type job struct {
 	ready   time.Duration // from when on, therefore, it may be answered
 	late    time.Duration // of a flush: when its effect comes after its answer
 	order   int           // of a flush: the last change that it covers
+	fetched bool          // what a read asks for is there
 }
 
 // New returns a drive. Close ends it.
@@ -131,14 +131,13 @@ func New(cfg Config) *Drive {
 		rules: newRules(cfg.Faults, cfg.Seed), cache: newCache(cfg.Faults),
 		hidden: slices.ContainsFunc(cfg.Faults, func(f Fault) bool { return f.Kind == CacheUnadvertised }),
 	}
-	const waiting = 256 // more than nbd has in flight
-	switch {
-	case cfg.Timing != nil:
-		d.queue = make(chan job, waiting)
-		d.idle.Go(d.actuator)
-	case slices.ContainsFunc(cfg.Faults, func(f Fault) bool { return f.Kind == Slow || f.Kind == Stalling }):
-		d.delayed = make(chan job, waiting)
-		d.idle.Go(d.line)
+	slow := slices.ContainsFunc(cfg.Faults, func(f Fault) bool { return f.Kind == Slow || f.Kind == Stalling })
+	if cfg.Timing != nil || slow {
+		d.actuator = &actuator{}
+		if cfg.Timing != nil {
+			d.actuator.model = cfg.Timing.Model(cfg.Size, cfg.WriteCache)
+		}
+		d.idle.Go(d.actuate)
 	}
 	return d
 }
@@ -162,7 +161,13 @@ func (d *Drive) Stop(reason string) {
 func (d *Drive) stop(reason string) {
 	if !d.done {
 		d.done, d.reason = true, reason
+		if err := d.cfg.Log.Settle(); err != nil && d.err == nil {
+			d.err = err
+		}
 		close(d.stopped)
+		if d.actuator != nil {
+			d.actuator.wake()
+		}
 	}
 }
 
@@ -192,18 +197,23 @@ func (d *Drive) Submit(r *nbd.Request, reply func(error)) {
 	if !ok {
 		return
 	}
-	queue := d.queue
-	if d.delayed != nil && j.ready > j.event.Time {
-		queue = d.delayed
+	if d.actuator != nil {
+		// Getting the data of a read takes this machine time, which is the drive's: it
+		// must not come on top. A read that a fault fails or holds back is left for later.
+		e := &j.event
+		if e.Op == blocklog.Read && e.Errno == 0 && j.ready == e.Time {
+			if j.fetched = d.fetch(&j); !j.fetched {
+				return
+			}
+		}
+		at, soon := d.actuator.submit(j, d.cfg.Log.Now)
+		if !soon {
+			return
+		}
+		for d.cfg.Log.Now() < at {
+		}
 	}
-	if queue == nil {
-		d.finish(j)
-		return
-	}
-	select {
-	case queue <- j:
-	case <-d.stopped:
-	}
+	d.finish(j)
 }
 
 // operations are the names of the NBD commands in the log.
@@ -351,6 +361,23 @@ func (d *Drive) finish(j job) {
 	j.reply(nil)
 }
 
+// fetch gets the data of a read before its time has come. Writes that are answered
+// until then it need not see: they and the read are in flight together.
+func (d *Drive) fetch(j *job) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return !d.done && d.read(j)
+}
+
+// read gets the data of a read. The caller holds the lock.
+func (d *Drive) read(j *job) bool {
+	err := readFull(d.media, j.request.Data, j.event.Offset)
+	if err != nil {
+		d.fail(err)
+	}
+	return err == nil
+}
+
 func (d *Drive) apply(j *job) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -369,15 +396,14 @@ func (d *Drive) carryOut(j *job) bool {
 	switch {
 	case e.Errno != 0:
 	case e.Op == blocklog.Read:
-		if err := readFull(d.media, j.request.Data, e.Offset); err != nil {
-			d.fail(err)
+		if !j.fetched && !d.read(j) {
 			return false
 		}
 	case e.Op != blocklog.Flush:
 		if d.cache != nil && e.Op == blocklog.Write && !e.Durable() && !d.makeRoom(e.Length) {
 			return false
 		}
-		d.media.Apply(*e, 0, e.Length)
+		d.media.Apply(e, 0, e.Length)
 	}
 	return true
 }
@@ -397,26 +423,4 @@ func (d *Drive) hold(j *job, e *blocklog.Event) bool {
 		return d.makeRoom(0) // of what is larger than the whole cache nothing stays in it
 	}
 	return true
-}
-
-// actuator serves requests one after the other, each at its time.
-func (d *Drive) actuator() {
-	m := NewMechanics(*d.cfg.Timing, d.cfg.Size, d.cfg.WriteCache)
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-d.stopped:
-			return
-		case j := <-d.queue:
-			done := m.Serve(d.cfg.Log.Now(), &j.event) + j.held
-			timer.Reset(done - d.cfg.Log.Now())
-			select {
-			case <-d.stopped:
-				return
-			case <-timer.C:
-			}
-			d.finish(j)
-		}
-	}
 }

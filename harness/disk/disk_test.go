@@ -210,8 +210,8 @@ func (brokenReader) ReadAt([]byte, int64) (int, error) { return 0, errors.New("m
 // TestTimedDriveAnswersAll: with an actuator each request is answered, in order,
 // and none before the drive's own clock allows it.
 func TestTimedDriveAnswersAll(t *testing.T) {
-	timing := Timing{RPM: 60000, SectorsPerTrack: 100, SeekMin: time.Microsecond, SeekMax: time.Millisecond, BusRate: 1 << 30}
-	d, log := newDrive(t, t.TempDir(), func(c *Config) { c.Timing, c.WriteCache = &timing, false })
+	timing := Rotating{RPM: 60000, SectorsPerTrack: 100, SeekMin: time.Microsecond, SeekMax: time.Millisecond, BusRate: 1 << 30}
+	d, log := newDrive(t, t.TempDir(), func(c *Config) { c.Timing, c.WriteCache = timing, false })
 	defer log.Close()
 	defer d.Close()
 	order := make(chan int, 5)

@@ -265,9 +265,8 @@ func TestSlow(t *testing.T) {
 // TestTimedDelay: a drive with mechanics adds a fault's delay to their time.
 func TestTimedDelay(t *testing.T) {
 	dir := t.TempDir()
-	timing := Timing{RPM: 60000, SectorsPerTrack: 100, SeekMin: time.Microsecond, SeekMax: time.Millisecond, BusRate: 1 << 30}
 	d, log := newDrive(t, dir, func(c *Config) {
-		c.Timing, c.Faults = &timing, []Fault{{Kind: Slow, On: OnAny, Delay: 20 * time.Millisecond}}
+		c.Timing, c.Faults = quick, []Fault{{Kind: Slow, On: OnAny, Delay: 20 * time.Millisecond}}
 		c.Counts = func() (uint64, uint64) { return 1, 0 }
 	})
 	if err := answer(t, d, writeAt(0, 512, false)); err != nil {
@@ -277,6 +276,30 @@ func TestTimedDelay(t *testing.T) {
 		t.Errorf("answered after %v", l.Events[1].Time-l.Events[0].Time)
 	}
 }
+
+// TestTimedStall: a drive with mechanics that stalls answers nothing before the stall
+// is over, although it has the time.
+func TestTimedStall(t *testing.T) {
+	dir := t.TempDir()
+	const stall = 20 * time.Millisecond
+	d, log := newDrive(t, dir, func(c *Config) {
+		c.Timing, c.Faults = quick, []Fault{{Kind: Stalling, On: OnWrite, Delay: stall, Select: Select{Nth: 1}}}
+		c.Counts = func() (uint64, uint64) { return 1, 0 }
+	})
+	d.Submit(writeAt(0, 512, false), func(error) {})
+	read := &nbd.Request{Command: nbd.Read, Offset: 0, Length: 512, Data: make([]byte, 512)}
+	if err := answer(t, d, read); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range logOf(t, dir, d, log).Events {
+		if e.Kind == blocklog.Reply && e.Time < stall {
+			t.Errorf("the %v was answered after %v", e.Op, e.Time)
+		}
+	}
+}
+
+// quick is a drive that takes next to no time.
+var quick = Rotating{RPM: 60000, SectorsPerTrack: 100, SeekMin: time.Microsecond, SeekMax: time.Millisecond, BusRate: 1 << 30}
 
 // TestDelaysEnd: a drive that is closed waits for no delay.
 func TestDelaysEnd(t *testing.T) {

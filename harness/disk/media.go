@@ -14,31 +14,37 @@ const SectorSize = 512
 // page of 4096 bytes, the block size of most file systems.
 const pageSectors = 8
 
-// ref says where a sector's bytes are.
+// ref says where a sector's bytes are; or, in Media's table of pages, where those of a
+// page are, all in one piece.
 type ref int64
 
 const (
 	inBase ref = 0  // in the base image, at the sector's own offset
 	zeros  ref = -1 // nowhere: the sector reads as zeros
+	// scattered is an entry of the table of pages alone: the page's sectors lie in
+	// several places.
+	scattered ref = -2
 	// any other value is a place in data, in bytes
 )
 
 // Media is the content of a drive: a base image, and on top of it the sectors
 // that were written since. It holds no bytes of its own, only where they lie in
-// the block log, so that its cost is some 1.5 % of what was written.
+// the block log, so that its cost is some 1 % of what was changed, whatever the
+// size of the drive and however often that was changed.
 //
 // Media is for one goroutine at a time.
 type Media struct {
 	size  int64
 	base  io.ReaderAt
 	data  io.ReaderAt
-	pages map[int64]*[pageSectors]ref
+	pages map[int64]ref
+	parts map[int64]*[pageSectors]ref // of the pages that are scattered
 }
 
 // NewMedia returns a drive of size bytes, a multiple of SectorSize, whose content
 // is that of base. Payloads of later writes are found in data.
 func NewMedia(size int64, base, data io.ReaderAt) *Media {
-	return &Media{size: size, base: base, data: data, pages: map[int64]*[pageSectors]ref{}}
+	return &Media{size: size, base: base, data: data, pages: map[int64]ref{}, parts: map[int64]*[pageSectors]ref{}}
 }
 
 // Size is the size in bytes.
@@ -46,25 +52,51 @@ func (m *Media) Size() int64 { return m.size }
 
 // Write says that length bytes at offset, both multiples of SectorSize, are now
 // those at dataAt of data.
-func (m *Media) Write(offset, length, dataAt int64) {
-	first := offset / SectorSize
-	for i := range length / SectorSize {
-		*m.slot(first + i) = ref(dataAt + i*SectorSize)
+func (m *Media) Write(offset, length, dataAt int64) { m.set(offset, length, ref(dataAt)) }
+
+// Zero says that length bytes at offset now read as zeros.
+func (m *Media) Zero(offset, length int64) { m.set(offset, length, zeros) }
+
+// set says where length bytes at offset are: from r on, or nowhere.
+func (m *Media) set(offset, length int64, r ref) {
+	sector, end := offset/SectorSize, (offset+length)/SectorSize
+	for from := sector; sector < end; {
+		page, first := sector/pageSectors, sector%pageSectors
+		n := min(pageSectors-first, end-sector)
+		here := follows(r, sector-from)
+		if n == pageSectors {
+			if m.pages[page] == scattered {
+				delete(m.parts, page)
+			}
+			m.pages[page] = here
+		} else {
+			parts := m.scatter(page)
+			for i := range n {
+				parts[first+i] = follows(here, i)
+			}
+		}
+		sector += n
 	}
 }
 
-// Zero says that length bytes at offset now read as zeros.
-func (m *Media) Zero(offset, length int64) {
-	first := offset / SectorSize
-	for i := range length / SectorSize {
-		*m.slot(first + i) = zeros
+// scatter returns the table of a page whose sectors lie in several places.
+func (m *Media) scatter(page int64) *[pageSectors]ref {
+	whole := m.pages[page]
+	if whole == scattered {
+		return m.parts[page]
 	}
+	parts := new([pageSectors]ref)
+	for i := range parts {
+		parts[i] = follows(whole, int64(i))
+	}
+	m.pages[page], m.parts[page] = scattered, parts
+	return parts
 }
 
 // Apply brings length bytes, from at on, of a write, trim or write of zeroes onto
 // the media, but for what of it never reached the drive. All are multiples of
 // SectorSize; e is the request's Arrive.
-func (m *Media) Apply(e blocklog.Event, at, length int64) {
+func (m *Media) Apply(e *blocklog.Event, at, length int64) {
 	if e.Op != blocklog.Write {
 		m.Zero(e.Offset+at, length)
 		return
@@ -83,20 +115,12 @@ func (m *Media) Apply(e blocklog.Event, at, length int64) {
 // what differs from the base.
 func (m *Media) Changed() int64 { return int64(len(m.pages)) * pageSectors * SectorSize }
 
-func (m *Media) slot(sector int64) *ref {
-	p := m.pages[sector/pageSectors]
-	if p == nil {
-		p = new([pageSectors]ref)
-		m.pages[sector/pageSectors] = p
-	}
-	return &p[sector%pageSectors]
-}
-
 func (m *Media) at(sector int64) ref {
-	if p := m.pages[sector/pageSectors]; p != nil {
-		return p[sector%pageSectors]
+	page := m.pages[sector/pageSectors]
+	if page == scattered {
+		return m.parts[sector/pageSectors][sector%pageSectors]
 	}
-	return inBase
+	return follows(page, sector%pageSectors)
 }
 
 // ReadAt implements io.ReaderAt.

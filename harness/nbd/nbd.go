@@ -29,6 +29,8 @@ import (
 	"context"
 	"fmt"
 	"net"
+
+	"powercut/harness/punctual"
 )
 
 // Command is what a request asks for. The values are those of the protocol.
@@ -128,7 +130,7 @@ func Serve(ctx context.Context, conn net.Conn, e Export, d Device) error {
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
 
-	s := newSession(ctx, conn, e, d)
+	s := newSession(ctx, punctual.Conn(conn), e, d)
 	err = s.outcome(s.run())
 	if err == nil {
 		return nil

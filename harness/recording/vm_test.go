@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -279,8 +280,8 @@ func TestDamaged(t *testing.T) {
 	for i := 61; place == 0; i++ {
 		place = whole.Log.Events[i].DataAt
 	}
-	path := filepath.Join(whole.Folder, logFile)
-	b, err := os.ReadFile(path)
+	path := filepath.Join(whole.Folder, logFile) // which comes before the compressed one
+	b, err := io.ReadAll(io.NewSectionReader(whole.Log, 0, math.MaxInt64))
 	check(t, err)
 	for name, spoiled := range map[string][]byte{
 		"a bit": func() []byte { c := bytes.Clone(b); c[place+7] ^= 8; return c }(),

@@ -103,6 +103,7 @@ type Call struct {
 	Folder   string           `json:"folder" doc:"where its log, ledger and consoles are, below the run folder"`
 	Cut      Cut              `json:"cut" doc:"where the power went"`
 	Seen     Seen             `json:"seen" doc:"what reached the drive while the ops ran"`
+	Log      Log              `json:"log" doc:"the block log; all 0 where there is none, because the drive is an image file"`
 	Counts   verdict.Counts   `json:"counts" doc:"ops by verdict, op 0 (the file's creation) left out; where recovery.class is not recovered nothing was read back, and only ops, acked and failed mean anything"`
 	Latency  latency.Summary  `json:"latency" doc:"of acknowledged ops: from before the write to the return of its sync call, in guest time"`
 	Sync     latency.Summary  `json:"sync_latency" doc:"of acknowledged ops: the sync call alone; the same as latency where the write is the sync call"`
@@ -133,6 +134,13 @@ type Image struct {
 	Errors int    `json:"errors" doc:"corruptions: data is lost or in danger"`
 	Leaks  int    `json:"leaks" doc:"clusters that are allocated and not used: harmless, and to be expected after a kill"`
 	Failed string `json:"failed,omitempty" doc:"why it could not be checked at all"`
+}
+
+// Log says how large a block log is, in bytes.
+type Log struct {
+	Payload    int64 `json:"payload_bytes" doc:"written to the drive by the guest, bytes"`
+	Plain      int64 `json:"plain_bytes" doc:"of the log as it was recorded, bytes"`
+	Compressed int64 `json:"compressed_bytes" doc:"of the log as it is kept, bytes"`
 }
 
 // Cut says where the power went.
