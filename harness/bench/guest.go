@@ -124,12 +124,7 @@ func (r *rig) runWorkload(ctx context.Context, g *machine.Guest, p workload.Plan
 	if err != nil {
 		return nil, err
 	}
-	err = g.Ask(ctx, wire.Record, wire.Workload{Mount: r.mount(), Plan: p}, func(f wire.Frame) (bool, error) {
-		if f.Type != wire.RecordDone {
-			return false, fmt.Errorf("run workload: unexpected message of type %d", f.Type)
-		}
-		return true, nil
-	})
+	err = g.Ask(ctx, wire.Record, wire.Workload{Mount: r.mount(), Plan: p}, recorded)
 	if err != nil {
 		return nil, err
 	}
@@ -150,3 +145,14 @@ func (r *rig) runWorkload(ctx context.Context, g *machine.Guest, p workload.Plan
 
 // nanoseconds since begun.
 func since(begun time.Time) int64 { return int64(time.Since(begun)) }
+
+// recorded tells whether a message says that a workload has ended.
+func recorded(f wire.Frame) (bool, error) {
+	switch f.Type {
+	case wire.Mounted:
+		return false, nil
+	case wire.RecordDone:
+		return true, nil
+	}
+	return false, fmt.Errorf("run workload: unexpected message of type %d", f.Type)
+}
