@@ -124,13 +124,7 @@ func (r *rig) runWorkload(ctx context.Context, g *machine.Guest, p workload.Plan
 	if err != nil {
 		return nil, err
 	}
-	err = g.Ask(ctx, wire.Record, wire.Workload{Mount: r.mount(), Plan: p}, func(f wire.Frame) (bool, error) {
-		if f.Type != wire.RecordDone {
-			return false, fmt.Errorf("run workload: unexpected message of type %d", f.Type)
-		}
-		return true, nil
-	})
-	if err != nil {
+	if err := g.Work(ctx, wire.Workload{Mount: r.mount(), Plan: p}); err != nil {
 		return nil, err
 	}
 	records, err := region.Take()
