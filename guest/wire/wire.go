@@ -77,6 +77,9 @@ func Read(r io.Reader) (Frame, error) {
 	}
 	f := Frame{Type: Type(le.Uint16(h[4:])), Payload: make([]byte, n)}
 	if _, err := io.ReadFull(r, f.Payload); err != nil {
+		if err == io.EOF { // an end here is no end between two frames
+			err = io.ErrUnexpectedEOF
+		}
 		return Frame{}, fmt.Errorf("receive frame of type %d: %w", f.Type, err)
 	}
 	if le.Uint32(h[12:]) != sum(h[:12], f.Payload) {

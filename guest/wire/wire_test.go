@@ -70,6 +70,7 @@ func FuzzRead(f *testing.F) {
 	_ = Send(&b, Hello, Greeting{Release: "6.1", Ledger: "memory"})
 	f.Add(b.Bytes())
 	f.Add([]byte("1CWP"))
+	f.Add([]byte("PWC100\x00\x0000\x00\x000000")) // ends between header and payload
 	f.Fuzz(func(t *testing.T, in []byte) {
 		r := bytes.NewReader(in)
 		for {

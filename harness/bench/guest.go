@@ -124,8 +124,7 @@ func (r *rig) runWorkload(ctx context.Context, g *machine.Guest, p workload.Plan
 	if err != nil {
 		return nil, err
 	}
-	err = g.Ask(ctx, wire.Record, wire.Workload{Mount: r.mount(), Plan: p}, recorded)
-	if err != nil {
+	if err := g.Work(ctx, wire.Workload{Mount: r.mount(), Plan: p}); err != nil {
 		return nil, err
 	}
 	records, err := region.Take()
@@ -145,14 +144,3 @@ func (r *rig) runWorkload(ctx context.Context, g *machine.Guest, p workload.Plan
 
 // nanoseconds since begun.
 func since(begun time.Time) int64 { return int64(time.Since(begun)) }
-
-// recorded tells whether a message says that a workload has ended.
-func recorded(f wire.Frame) (bool, error) {
-	switch f.Type {
-	case wire.Mounted:
-		return false, nil
-	case wire.RecordDone:
-		return true, nil
-	}
-	return false, fmt.Errorf("run workload: unexpected message of type %d", f.Type)
-}

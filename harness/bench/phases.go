@@ -165,7 +165,7 @@ func (r *rig) untilCut(ctx context.Context, g *machine.Guest, p workload.Plan) e
 	ctx, cancel := context.WithCancel(ctx)
 	talk := make(chan error, 1)
 	go func() {
-		talk <- g.Ask(ctx, wire.Record, wire.Workload{Mount: r.mount(), Plan: p}, recorded)
+		talk <- g.Work(ctx, wire.Workload{Mount: r.mount(), Plan: p})
 	}()
 	select {
 	case <-g.Drive().Stopped():

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -83,12 +84,26 @@ func TestLibrary(t *testing.T) {
 		}
 		for _, s := range all {
 			t.Run(s.Name, func(t *testing.T) {
-				if doc := runScenario(t, l, s, 1); !doc.Held {
+				doc := runScenario(t, l, s, 1)
+				for tries := 1; tries < 4 && !doc.Held && onlyTimes(doc); tries++ {
+					t.Logf("run again, for the host may have been busy:\n%s", table(t, doc))
+					doc = runScenario(t, l, s, 1)
+				}
+				if !doc.Held {
 					t.Errorf("expectations were not met:\n%s", table(t, doc))
 				}
 			})
 		}
 	}
+}
+
+// onlyTimes tells whether all that was not met is about times: the drive is paced
+// by the clock, and on a host that is busy with other things a guest misses its
+// revolutions.
+func onlyTimes(doc *report.Document) bool {
+	return !slices.ContainsFunc(doc.Expectations, func(e report.Expectation) bool {
+		return !e.Held && !strings.Contains(e.Text, "p50") && !strings.Contains(e.Text, " / ")
+	})
 }
 
 // TestBarriers: with barriers off every seed loses acknowledged writes, and each

@@ -181,6 +181,35 @@ func TestBoundedCache(t *testing.T) {
 	}
 }
 
+// TestFlushCoversWhatWasAnswered: a flush empties the cache of what was answered
+// when it arrived, and of nothing else.
+func TestFlushCoversWhatWasAnswered(t *testing.T) {
+	dir := t.TempDir()
+	d, log := faulty(t, dir, Fault{Kind: BoundedCache, Size: 1024}, Fault{Kind: Slow, On: OnFlush, Delay: 20 * time.Millisecond})
+	flushed := make(chan error, 1)
+	if err := answer(t, d, writeAt(0, 512, false)); err != nil {
+		t.Fatal(err)
+	}
+	d.Submit(&nbd.Request{Command: nbd.Flush}, func(err error) { flushed <- err })
+	if err := errors.Join(answer(t, d, writeAt(512, 512, false)), <-flushed); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := answer(t, d, writeAt(1024, 512, false)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var destaged []uint64
+	for _, e := range logOf(t, dir, d, log).Events {
+		if e.Kind == blocklog.Destage {
+			destaged = append(destaged, e.Request)
+		}
+	}
+	if !slices.Equal(destaged, []uint64{3}) {
+		t.Errorf("requests %v were written back, want 3, which the flush did not cover", destaged)
+	}
+}
+
 // pass waits until that much time of the log has passed.
 func pass(log *blocklog.Writer, d time.Duration) {
 	for end := log.Now() + d; log.Now() < end; {

@@ -148,6 +148,19 @@ func (g *Guest) ask(ctx context.Context, t wire.Type, request, answer any) error
 	})
 }
 
+// Work has a workload run to its end, its records left in the ledger in memory.
+func (g *Guest) Work(ctx context.Context, w wire.Workload) error {
+	return g.Ask(ctx, wire.Record, w, func(f wire.Frame) (bool, error) {
+		switch f.Type {
+		case wire.Mounted:
+			return false, nil
+		case wire.RecordDone:
+			return true, nil
+		}
+		return false, fmt.Errorf("run workload: unexpected message of type %d", f.Type)
+	})
+}
+
 // Recover asks the guest to check and mount the drive and to send the plan's file
 // back. What goes wrong in the guest is in told; content is then what came before.
 func (g *Guest) Recover(ctx context.Context, m wire.Mount, p workload.Plan) (told wire.Survivor, content []byte, err error) {
