@@ -125,6 +125,9 @@ func (r *rig) runWorkload(ctx context.Context, g *machine.Guest, p workload.Plan
 		return nil, err
 	}
 	err = g.Ask(ctx, wire.Record, wire.Workload{Mount: r.mount(), Plan: p}, func(f wire.Frame) (bool, error) {
+		if f.Type == wire.Mounted {
+			return false, nil
+		}
 		if f.Type != wire.RecordDone {
 			return false, fmt.Errorf("run workload: unexpected message of type %d", f.Type)
 		}

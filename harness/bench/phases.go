@@ -166,7 +166,7 @@ func (r *rig) untilCut(ctx context.Context, g *machine.Guest, p workload.Plan) e
 	ctx, cancel := context.WithCancel(ctx)
 	talk := make(chan error, 1)
 	go func() {
-		talk <- g.Ask(ctx, wire.Record, wire.Workload{Mount: r.mount(), Plan: p}, func(wire.Frame) (bool, error) { return true, nil })
+		talk <- g.Ask(ctx, wire.Record, wire.Workload{Mount: r.mount(), Plan: p}, func(f wire.Frame) (bool, error) { return f.Type != wire.Mounted, nil })
 	}()
 	select {
 	case <-g.Drive().Stopped():
