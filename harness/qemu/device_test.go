@@ -37,7 +37,7 @@ func TestCommandLine(t *testing.T) {
 	for i, arg := range want {
 		want[i] = strings.Replace(arg, "MODEL", "POWERCUT emulated drive write Cache off", 1)
 	}
-	want = append(want, "quiet loglevel=5 panic=-1 nokaslr mitigations=off nopti console=ttyS0 memmap=1024K$0xB000000 debug powercut.x=1 loglevel=7")
+	want = append(want, "quiet loglevel=5 panic=-1 nokaslr mitigations=off nopti no_timer_check console=ttyS0 memmap=1024K$0xB000000 debug powercut.x=1 loglevel=7")
 	if diff := cmp.Diff(want, cfg.args()); diff != "" {
 		t.Error(diff)
 	}

@@ -126,7 +126,9 @@ func TestDiskBuses(t *testing.T) {
 			cfg.Disk = &Disk{Socket: "drive", Bus: bus, WriteCache: true}
 			vm := start(t, cfg)
 			must(t, vm.plugDisk(t.Context()))
-			if !writesBack(t, vm) {
+			// SeaBIOS uses a virtio-blk drive as one that has no flush, so that QEMU has
+			// its cache off until the kernel's driver resets it.
+			if !writesBack(t, vm) && bus != VirtioBlk {
 				t.Error("write cache is off")
 			}
 		})
