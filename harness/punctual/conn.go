@@ -29,7 +29,9 @@ func Conn(c net.Conn) net.Conn {
 	return &conn{Conn: c, raw: raw}
 }
 
-// conn is a connection with its descriptor.
+// conn is a connection with its descriptor. It reads and writes with package
+// syscall, as package net does: to the race detector the two are then one
+// connection.
 type conn struct {
 	net.Conn
 	raw syscall.RawConn
@@ -43,7 +45,7 @@ func (c *conn) Read(p []byte) (n int, err error) {
 		return 0, nil
 	}
 	closed := c.raw.Read(func(fd uintptr) (done bool) {
-		n, err = attempt(int(fd), unix.POLLIN, func() (int, error) { return unix.Read(int(fd), p) })
+		n, err = attempt(int(fd), unix.POLLIN, func() (int, error) { return syscall.Read(int(fd), p) })
 		return err != unix.EAGAIN
 	})
 	switch {
@@ -61,9 +63,7 @@ func (c *conn) Write(p []byte) (done int, err error) {
 	for done < len(p) {
 		var n int
 		closed := c.raw.Write(func(fd uintptr) bool {
-			n, err = attempt(int(fd), unix.POLLOUT, func() (int, error) {
-				return unix.SendmsgN(int(fd), p[done:], nil, nil, unix.MSG_NOSIGNAL)
-			})
+			n, err = attempt(int(fd), unix.POLLOUT, func() (int, error) { return syscall.Write(int(fd), p[done:]) })
 			return err != unix.EAGAIN
 		})
 		if closed != nil {
