@@ -130,11 +130,8 @@ func (r *run) kernelName() string {
 }
 
 func (r *run) kernel(ctx context.Context) (images.Kernel, error) {
-	if r.lab.Kernel != "" {
-		return images.Local(ctx, r.lab.Kernel, r.lab.Modules)
-	}
-	if strings.Contains(r.scenario.Kernel, "/") {
-		return images.Local(ctx, r.scenario.Kernel, r.lab.Modules)
+	if r.lab.Kernel != "" || strings.Contains(r.scenario.Kernel, "/") {
+		return images.Local(ctx, r.kernelName(), r.lab.Modules)
 	}
 	return images.Fetch(ctx, r.scenario.Kernel)
 }

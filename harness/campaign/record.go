@@ -94,7 +94,6 @@ func (r *run) recordInto(ctx context.Context, rec *recording) error {
 	})
 	g, err := r.machine.ForkLogged(ctx, rec.folder, d, r.qemuLog())
 	if err != nil {
-		d.Close()
 		return err
 	}
 	defer g.Close()
@@ -215,8 +214,7 @@ func (w *watch) drain(talk <-chan error, acks <-chan ledger.Record) error {
 		case <-talk:
 			return w.take(acks)
 		case r := <-acks:
-			w.records = append(w.records, r)
-			if err := ledger.Append(w.out, []ledger.Record{r}); err != nil {
+			if err := w.add(r); err != nil {
 				return err
 			}
 		case <-late:
@@ -325,6 +323,11 @@ func (w *watch) take(acks <-chan ledger.Record) error {
 			more = false
 		}
 	}
+	return w.add(fresh...)
+}
+
+// add keeps records, in memory and in the ledger file.
+func (w *watch) add(fresh ...ledger.Record) error {
 	w.records = append(w.records, fresh...)
 	return ledger.Append(w.out, fresh)
 }

@@ -44,7 +44,6 @@ func (r *run) recover(ctx context.Context, rec *recording, state *crash.State) (
 	defer log.Close()
 	d := disk.New(disk.Config{Base: state.Media, Size: state.Media.Size(), Log: log, WriteCache: r.scenario.Drive.Volatile()})
 	back, err := r.recoverIn(ctx, rec, func(ctx context.Context) (*machine.Guest, error) { return r.machine.Fork(ctx, folder, d) })
-	d.Close()
 	if _, _, broken := d.Cut(); broken != nil {
 		return nil, broken
 	}
@@ -109,11 +108,8 @@ func judgeRecovery(told wire.Survivor, console string) verdict.Recovery {
 			v.Detail += ": " + lastLine(told.Fsck)
 		}
 	}
-	for _, f := range trouble {
-		if f.Kind == qemu.Oops || f.Kind == qemu.Panic {
-			v.Class, v.Detail = verdict.Oops, f.Text
-			break
-		}
+	if text, ok := oopsIn(trouble); ok {
+		v.Class, v.Detail = verdict.Oops, text
 	}
 	if v.Class != verdict.Recovered {
 		v.Console = qemu.Tail(console, consoleLines)
@@ -130,11 +126,9 @@ const consoleLines = 20
 // the guest's: a kernel that oopsed, or that never answered. Anything else is an
 // error of the harness, and stays one.
 func (r *run) explain(ctx context.Context, g *machine.Guest, back *recovery, err error) error {
-	for _, f := range troubleOn(g.ConsolePath()) {
-		if f.Kind == qemu.Oops || f.Kind == qemu.Panic {
-			back.verdict = verdict.Recovery{Class: verdict.Oops, Detail: f.Text, Console: qemu.Tail(g.ConsolePath(), consoleLines)}
-			return nil
-		}
+	if text, ok := oopsIn(troubleOn(g.ConsolePath())); ok {
+		back.verdict = verdict.Recovery{Class: verdict.Oops, Detail: text, Console: qemu.Tail(g.ConsolePath(), consoleLines)}
+		return nil
 	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		back.verdict = verdict.Recovery{
@@ -154,6 +148,16 @@ func troubleOn(console string) []qemu.Finding {
 		return nil
 	}
 	return qemu.Classify(b)
+}
+
+// oopsIn is the first line on which a kernel tells that it hit a bug of its own.
+func oopsIn(trouble []qemu.Finding) (text string, ok bool) {
+	for _, f := range trouble {
+		if f.Kind == qemu.Oops || f.Kind == qemu.Panic {
+			return f.Text, true
+		}
+	}
+	return "", false
 }
 
 func lastLine(s string) string {

@@ -111,10 +111,6 @@ func (m *Media) Apply(e *blocklog.Event, at, length int64) {
 	m.Write(e.Offset+at, end-at, e.DataAt+at)
 }
 
-// Changed is the number of bytes in pages that were written, an upper bound of
-// what differs from the base.
-func (m *Media) Changed() int64 { return int64(len(m.pages)) * pageSectors * SectorSize }
-
 func (m *Media) at(sector int64) ref {
 	page := m.pages[sector/pageSectors]
 	if page == scattered {

@@ -202,17 +202,11 @@ func (g *Guest) Ledger() (ledger.Region, error) {
 // Drive is the guest's drive; nil for a guest of ForkForeign or ForkFile.
 func (g *Guest) Drive() *disk.Drive { return g.drive }
 
-// Done is closed when the guest is dead.
-func (g *Guest) Done() <-chan struct{} { return g.vm.Done() }
-
 // Failure tells of err with the state of the machine and the end of its console.
 func (g *Guest) Failure(op string, err error) error { return g.vm.Failure(op, err) }
 
 // ConsolePath is the file that holds the guest's console.
 func (g *Guest) ConsolePath() string { return g.vm.ConsolePath() }
-
-// Command is QEMU's command line.
-func (g *Guest) Command() []string { return g.vm.Command() }
 
 // Kill cuts the guest's power. When it returns the guest is dead, its drive at
 // rest, and neither ledger nor log change any more.

@@ -163,7 +163,7 @@ func (m *Machine) buildInitramfs(ctx context.Context, dir string) error {
 		if err != nil {
 			return err
 		}
-		extra = append(extra, images.File{Name: images.FsckPath, Path: path})
+		extra = append(extra, images.FsckEntry(path))
 	}
 	f, err := os.Create(filepath.Join(dir, initramfsKind))
 	if err != nil {
