@@ -174,7 +174,7 @@ func commonRemark(calls []Call) string {
 		if at < 0 || !strings.HasSuffix(c.Cut.Reason, ")") || len(c.Cut.Reason)-at > 32 {
 			return ""
 		}
-		if this := clean(c.Cut.Reason[at+1:]); i == 0 {
+		if this := Clean(c.Cut.Reason[at+1:]); i == 0 {
 			remark = this
 		} else if this != remark {
 			return ""
@@ -328,10 +328,10 @@ func (c column[R]) inset(gap int) string {
 // painted returns the text of a cell, broken into lines of at most c.most
 // columns, within words if it must be.
 func (c column[R]) painted(p *page, r R) string {
-	lines := []string{clean(c.cell(r))}
+	lines := []string{Clean(c.cell(r))}
 	if c.most > 0 {
 		lines = nil
-		for _, l := range wrap(clean(c.cell(r)), c.most, c.most) {
+		for _, l := range wrap(Clean(c.cell(r)), c.most, c.most) {
 			lines = append(lines, split(l, c.most)...)
 		}
 	}

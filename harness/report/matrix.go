@@ -51,7 +51,7 @@ func (p *page) matrix(name string, docs []*Document) {
 	p.blank()
 	for _, block := range distinct(docs, func(d *Document) string { return strings.Join(tail(d.Matrix.Cell, 2), ", ") }) {
 		if block != "" {
-			p.line(p.paint(bold, clean(block)))
+			p.line(p.paint(bold, Clean(block)))
 		}
 		in := slices.DeleteFunc(slices.Clone(docs), func(d *Document) bool { return strings.Join(tail(d.Matrix.Cell, 2), ", ") != block })
 		for across := range slices.Chunk(distinct(in, second), maxAcross) {

@@ -76,9 +76,9 @@ func (p *page) blank() { p.line("") }
 // begins at column indent, or a space after a longer label; the lines that
 // follow begin at column indent.
 func (p *page) hang(indent int, st style, label, s string) {
-	label = clean(label)
+	label = Clean(label)
 	first := max(indent, text.StringWidth(label)+1)
-	lines := wrap(clean(s), Width-first, Width-indent)
+	lines := wrap(Clean(s), Width-first, Width-indent)
 	pad := strings.Repeat(" ", first-text.StringWidth(label))
 	p.line(p.paint(st, label) + pad + lines[0])
 	for _, l := range lines[1:] {
@@ -132,10 +132,10 @@ func split(s string, n int) []string {
 	return pieces
 }
 
-// clean makes a text from elsewhere, such as the guest's console, harmless on a
+// Clean makes a text from elsewhere, such as the guest's console, harmless on a
 // terminal: bytes that are not UTF-8 and control characters (the beginning of
 // every escape sequence) are shown as a middle dot, white space as a space.
-func clean(s string) string {
+func Clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case unicode.IsSpace(r):

@@ -54,7 +54,7 @@ func NewProgress(w io.Writer, isTerminal bool) *Progress {
 func (p *Progress) Stage(what string, total int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.stage, p.total, p.done, p.since = clean(what), max(total, 0), 0, time.Now()
+	p.stage, p.total, p.done, p.since = Clean(what), max(total, 0), 0, time.Now()
 }
 
 // Set says how many steps of the stage are done.

@@ -193,7 +193,7 @@ func TestPage(t *testing.T) {
 			if line != strings.TrimRight(line, " ") {
 				t.Errorf("spaces at the end of %q", line)
 			}
-			if clean(line) != line {
+			if Clean(line) != line {
 				t.Errorf("control characters in %q", line)
 			}
 		}

@@ -39,29 +39,12 @@ func Table(w io.Writer, d *Document, o Options) error {
 
 // head says what was run, and on what.
 func (p *page) head(d *Document) {
-	p.hang(margin, faint, "scenario", d.Scenario)
-	p.hang(margin, faint, "about", d.About)
-	p.hang(margin, faint, "kernel", kernel(d.Machine))
-	p.hang(margin, faint, "file system", filesystem(d.Filesystem))
-	p.hang(margin, faint, "drive", drive(d.Drive))
-	if len(d.Drive.Faults) > 0 {
-		p.hang(margin, amber, "faults", "deliberate: "+strings.Join(d.Drive.Faults, ", "))
-	}
-	if d.Drive.Seen != (Seen{}) && !d.Drive.onFile() {
-		p.hang(margin, faint, "seen", seen(d.Drive.Seen))
-	}
-	p.hang(margin, faint, "the cut", fate(d.Drive))
-	p.hang(margin, faint, "workload", plan(d.Workload))
-	p.hang(margin, faint, "seed", fmt.Sprint(d.Seed))
-	p.hang(margin, faint, "machine", emulator(d.Machine))
-	if d.Drive.onFile() {
-		p.hang(margin, amber, "limits", fileLimits(d.Drive))
-	}
-	if dropsFUA(d.Drive) {
-		p.hang(margin, amber, "warning", fuaWarning)
-	}
-	if d.Machine.Ledger == LedgerSerial {
-		p.hang(margin, amber, "warning", serialWarning)
+	for _, f := range d.Facts() {
+		st := faint
+		if f.Warning {
+			st = amber
+		}
+		p.hang(margin, st, f.Name, f.Text)
 	}
 }
 
@@ -375,7 +358,7 @@ func (p *page) console(c Call) {
 	}
 	p.hang(4, plain, "", fmt.Sprintf("The end of the console (all of it: %s/recovery/console.txt in the run folder):", c.Folder))
 	for _, l := range lines {
-		for _, part := range split(clean(l), Width-6) {
+		for _, part := range split(Clean(l), Width-6) {
 			p.line(p.paint(faint, "    | "+part))
 		}
 	}

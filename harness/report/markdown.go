@@ -1,0 +1,145 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Markdown writes runs for a mail or a pull request, in CommonMark with the tables
+// of GitHub: of one run its calls, what broke and how to repeat it; of several one
+// row each and then those that did not hold.
+func Markdown(w io.Writer, docs []*Document) error {
+	m := &marked{}
+	if len(docs) != 1 {
+		m.para("## powercut: %s", tallyRuns(docs))
+		if len(docs) > 0 {
+			m.grid(RunGrid(docs))
+		}
+	}
+	for _, d := range docs {
+		if len(docs) == 1 || !d.Held {
+			m.run(d)
+		}
+	}
+	_, err := io.WriteString(w, strings.TrimSuffix(m.String(), "\n"))
+	return err
+}
+
+// tallyRuns counts the runs that held.
+func tallyRuns(docs []*Document) string {
+	held := 0
+	for _, d := range docs {
+		if d.Held {
+			held++
+		}
+	}
+	return fmt.Sprintf("%d of %s held", held, plural(len(docs), "run"))
+}
+
+// marked is a Markdown text. Blocks end with an empty line.
+type marked struct{ strings.Builder }
+
+// para adds a block. Its arguments are to be escaped already.
+func (m *marked) para(format string, a ...any) { fmt.Fprintf(m, format+"\n\n", a...) }
+
+// run tells of one run.
+func (m *marked) run(d *Document) {
+	m.para("## powercut: %s %s", escape(d.Scenario), outcome(d))
+	m.para("%s", escape(d.About))
+	for _, f := range d.Facts()[2:] { // name and purpose are said
+		fmt.Fprintf(m, "- %s: %s\n", escape(f.Name), escape(f.Text))
+	}
+	m.para("")
+	if len(d.Calls) > 0 {
+		m.grid(SurvivalGrid(d.Calls))
+		m.grid(CostGrid(d.Calls))
+	}
+	for _, c := range d.Calls {
+		m.call(c)
+	}
+	for _, e := range d.Expectations {
+		if !e.Held {
+			fmt.Fprintf(m, "- **NOT MET** %s\n", escape(e.Text+foundText(e.Found, "; found ")))
+		}
+	}
+	m.para("- %s held", tally(d.Expectations))
+	m.para("Again:")
+	m.code([]string{d.Again()})
+}
+
+// call tells what broke in a call.
+func (m *marked) call(c Call) {
+	if !read(c) {
+		m.para("**%s: recovery failed:** %s", escape(c.Call), escape(recoveryText(c.Recovery)))
+		m.code(c.Recovery.Console)
+	}
+	for _, part := range []struct{ name, wrong string }{
+		{"first content of the file", c.Setup}, {"size of the file", c.Size}, {"holes of the file", c.Stray},
+	} {
+		if part.wrong != "" {
+			m.para("**%s, %s:** %s", escape(c.Call), part.name, escape(part.wrong))
+		}
+	}
+	if c.Errors != nil {
+		m.para("%s: %s failed: %s", escape(c.Call), plural(c.Errors.Count, "op"), escape(errorText(*c.Errors)))
+	}
+	if len(c.Findings) == 0 {
+		return
+	}
+	m.para("**%s:**", escape(headline(c)))
+	g, left := FindingGrid(c, DefaultFull)
+	m.grid(g)
+	if left > 0 {
+		m.para("and %s", plural(left, "more op"))
+	}
+	if f := c.Findings[0]; f.Why != "" {
+		m.para("%s (op %d): %s", escape(reasonText(f)), f.Op, escape(f.Why))
+	}
+}
+
+// grid draws a table.
+func (m *marked) grid(g Grid) {
+	var names, rule []string
+	for _, h := range g.Head {
+		names = append(names, escape(h.Name))
+		rule = append(rule, map[bool]string{true: "---", false: "--:"}[h.Left])
+	}
+	rows := [][]string{names, rule}
+	for _, r := range g.Rows {
+		var cells []string
+		for _, c := range r {
+			s := escape(c.Text)
+			if c.Bad && s != "" {
+				s = "**" + s + "**"
+			}
+			cells = append(cells, s)
+		}
+		rows = append(rows, cells)
+	}
+	for _, r := range rows {
+		fmt.Fprintf(m, "| %s |\n", strings.Join(r, " | "))
+	}
+	m.para("")
+}
+
+// code shows lines as they are: indented, which no line can end.
+func (m *marked) code(lines []string) {
+	for _, l := range lines {
+		fmt.Fprintf(m, "    %s\n", Clean(l))
+	}
+	m.para("")
+}
+
+// escape makes a text mean nothing but itself: Markdown's characters are escaped
+// with a backslash, which CommonMark allows for all ASCII punctuation.
+func escape(s string) string {
+	var b strings.Builder
+	for _, r := range Clean(s) {
+		if strings.ContainsRune("\\`*_{}[]<>#|~&!", r) {
+			b.WriteByte('\\')
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
