@@ -7,7 +7,6 @@ import (
 	"os"
 
 	"powercut/harness/bench"
-	"powercut/harness/report"
 	"powercut/scenarios"
 )
 
@@ -34,11 +33,11 @@ type benchAll struct {
 }
 
 // Run measures powercut.
-func (c *benchAll) Run(ctx context.Context, s Streams) error {
+func (c *benchAll) Run(ctx context.Context, s Streams, t *talk) error {
 	if c.Serve != "" {
 		return bench.Serve(ctx, c.Serve, c.ServeSize, c.ServeJudge, s.Out)
 	}
-	doc, err := measured(c.benchFlags, s, func(o bench.Options) (*bench.Document, error) { return bench.Run(ctx, o) })
+	doc, err := measured(c.benchFlags, s, t, func(o bench.Options) (*bench.Document, error) { return bench.Run(ctx, o) })
 	if err != nil {
 		return err
 	}
@@ -46,12 +45,12 @@ func (c *benchAll) Run(ctx context.Context, s Streams) error {
 }
 
 // measured measures, and tells of its progress.
-func measured[T any](c benchFlags, s Streams, measure func(bench.Options) (*T, error)) (*T, error) {
+func measured[T any](c benchFlags, s Streams, t *talk, measure func(bench.Options) (*T, error)) (*T, error) {
 	binary, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find powercut itself: %w", err)
 	}
-	progress := report.NewProgress(s.Err, isTerminal(s.Err))
+	progress := t.begin(s)
 	defer progress.Done()
 	return measure(bench.Options{Binary: binary, QEMU: c.QEMU, Quick: c.Quick, Progress: progress})
 }
@@ -77,7 +76,7 @@ type benchDrive struct {
 }
 
 // Run measures the drive.
-func (c *benchDrive) Run(ctx context.Context, s Streams) error {
+func (c *benchDrive) Run(ctx context.Context, s Streams, t *talk) error {
 	o := bench.DriveOptions{Parts: c.Part}
 	for _, p := range scenarios.Profiles() {
 		if c.Profile == string(p) || c.Profile == "all" && p != scenarios.NoTiming {
@@ -92,7 +91,7 @@ func (c *benchDrive) Run(ctx context.Context, s Streams) error {
 		return &usageError{fmt.Errorf("--written: %q is no size of 1MiB or more, such as 4GiB", c.Written)}
 	}
 	o.Written = int64(written)
-	doc, err := measured(c.benchFlags, s, func(options bench.Options) (*bench.DriveDocument, error) {
+	doc, err := measured(c.benchFlags, s, t, func(options bench.Options) (*bench.DriveDocument, error) {
 		o.Options = options
 		return bench.RunDrive(ctx, o)
 	})

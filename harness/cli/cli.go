@@ -30,10 +30,14 @@ type Streams struct {
 
 // commands is the command line, as kong reads it.
 type commands struct {
+	talkFlags
+
 	Run       runCommand       `cmd:"" help:"Run scenarios and say which acknowledged writes survived."`
 	Scenarios scenariosCommand `cmd:"" help:"List the scenarios."`
 	Doctor    doctorCommand    `cmd:"" help:"Say what this machine lacks, and the command that brings it."`
 	Bench     benchCommand     `cmd:"" help:"Measure powercut itself, as ratios within one run."`
+	Report    reportCommand    `cmd:"" help:"Make reports of runs that are over."`
+	Schema    schemaCommand    `cmd:"" help:"Print the JSON Schema of the JSON reports."`
 	Log       logCommand       `cmd:"" help:"Block logs: show, export, import, and the images that a cut leaves."`
 }
 
@@ -72,11 +76,12 @@ func Main(ctx context.Context, args []string, s Streams) (code int) {
 		fmt.Fprintf(s.Err, "powercut: %v\nTry: powercut --help\n", err)
 		return exitUsage
 	}
-	return exitCode(ctx, k.Run(), s)
+	t := newTalk(c.talkFlags, s)
+	return exitCode(ctx, k.Run(t), t)
 }
 
 // exitCode tells the user of an error, and the caller of its kind.
-func exitCode(ctx context.Context, err error, s Streams) int {
+func exitCode(ctx context.Context, err error, t *talk) int {
 	var usage *usageError
 	switch {
 	case err == nil:
@@ -86,13 +91,13 @@ func exitCode(ctx context.Context, err error, s Streams) int {
 	case errors.Is(err, errNotReady):
 		return exitHarness
 	case ctx.Err() != nil:
-		fmt.Fprintln(s.Err, "powercut: interrupted")
+		t.fail("interrupted", nil)
 		return exitInterrupt
 	case errors.As(err, &usage):
-		fmt.Fprintf(s.Err, "powercut: %v\n", err)
+		t.fail("", err)
 		return exitUsage
 	}
-	fmt.Fprintf(s.Err, "powercut: the harness failed, which says nothing about the file system: %v\n", err)
+	t.fail("the harness failed, which says nothing about the file system", err)
 	return exitHarness
 }
 

@@ -27,11 +27,16 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	reports, err := filepath.Abs(filepath.Join("..", "report", "testdata")) // documents without run folders
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("PATH", filepath.Dir(binary)+string(filepath.ListSeparator)+e.Getenv("PATH"))
 			e.Setenv("CACHE", c.Root)
+			e.Setenv("REPORTS", reports)
 			e.Setenv(cache.Variable, c.Root)
 			if err := os.Chmod(filepath.Join(e.WorkDir, "old-qemu"), 0o755); err != nil && !os.IsNotExist(err) {
 				return err

@@ -12,6 +12,7 @@ import (
 
 	"powercut/harness/campaign"
 	"powercut/harness/report"
+	"powercut/harness/report/format"
 	"powercut/images"
 	"powercut/scenarios"
 )
@@ -28,12 +29,13 @@ type runCommand struct {
 	QEMU         string   `name:"qemu" help:"The QEMU binary." placeholder:"PATH"`
 	SerialLedger bool     `help:"Send acknowledgements over the control channel, as for guest kernels without /dev/mem."`
 	QEMULog      bool     `name:"qemu-log" help:"Let QEMU log the writes too, into CALL/qemu.log in the run folder, for 'powercut log compare'. The drive is sent more flushes then."`
-	JSON         bool     `name:"json" help:"Print one JSON document in place of the table."`
 	Explain      bool     `help:"Say what each column of the table means."`
+	Quiet        bool     `short:"q" help:"Print the last line alone: what came out, and where everything is."`
+	outputFlags
 }
 
 // Run runs the scenarios.
-func (c *runCommand) Run(ctx context.Context, s Streams) error {
+func (c *runCommand) Run(ctx context.Context, s Streams, t *talk) error {
 	list, err := c.scenarios()
 	if err != nil {
 		return err
@@ -42,13 +44,23 @@ func (c *runCommand) Run(ctx context.Context, s Streams) error {
 	if err != nil {
 		return err
 	}
-	docs, err := c.all(ctx, s, list, seeds)
-	if err == nil || len(docs) > 0 && len(list)*len(seeds) > 1 {
-		err = errors.Join(err, c.print(s.Out, docs, len(list)*len(seeds) > 1))
+	outputs, err := c.outputs()
+	if err != nil {
+		return err
+	}
+	r := format.Results{Several: len(list)*len(seeds) > 1}
+	err = c.all(ctx, s, t, list, seeds, &r)
+	if err == nil || len(r.Runs) > 0 || len(outputs) > 0 && ctx.Err() == nil {
+		err = errors.Join(err, c.print(s.Out, outputs, r))
 	}
 	if err != nil {
 		return err
 	}
+	return held(r.Runs)
+}
+
+// held is nil if all runs held.
+func held(docs []*report.Document) error {
 	for _, d := range docs {
 		if !d.Held {
 			return errNotHeld
@@ -128,42 +140,46 @@ func (c *runCommand) seeds() ([]uint64, error) {
 	return out, nil
 }
 
-// all runs every scenario with every seed. On a failure it returns the documents
-// so far as well.
-func (c *runCommand) all(ctx context.Context, s Streams, list []scenarios.Scenario, seeds []uint64) ([]*report.Document, error) {
+// all runs every scenario with every seed, up to one that the harness cannot do.
+func (c *runCommand) all(ctx context.Context, s Streams, t *talk, list []scenarios.Scenario, seeds []uint64, r *format.Results) error {
 	binary, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("find powercut itself: %w", err)
+		return fmt.Errorf("find powercut itself: %w", err)
 	}
-	progress := report.NewProgress(s.Err, isTerminal(s.Err))
+	t.bar = t.bar && !c.Quiet
+	progress := t.begin(s)
 	defer progress.Done()
 	lab := &campaign.Lab{
 		Runs: c.Runs, Binary: binary, QEMU: c.QEMU, Kernel: c.Kernel, Modules: c.Modules,
 		Params: c.KernelParam, SerialLedger: c.SerialLedger, QEMULog: c.QEMULog, Progress: progress,
 	}
-	var docs []*report.Document
 	for _, scenario := range list {
 		for _, seed := range seeds {
+			t.Info("run begins", "scenario", scenario.Name, "seed", seed)
 			doc, err := lab.Run(ctx, scenario, seed)
 			if err != nil {
-				return docs, err
+				r.Broken = append(r.Broken, format.Broken{Scenario: scenario.Name, Seed: seed, Err: err})
+				return err
 			}
-			docs = append(docs, doc)
+			t.Info("run ended", "scenario", doc.Scenario, "seed", seed, "held", doc.Held, "seconds", doc.Elapsed, "folder", doc.Folder)
+			r.Runs = append(r.Runs, doc)
 		}
 	}
-	return docs, nil
+	return nil
 }
 
-// print shows the documents: one in full, several in one summary.
-func (c *runCommand) print(w io.Writer, docs []*report.Document, several bool) error {
-	o := report.Options{Colour: colour(w), Explain: c.Explain}
-	switch {
-	case c.JSON && several:
-		return report.JSONAll(w, docs)
-	case c.JSON:
-		return report.JSON(w, docs[0])
-	case several:
-		return report.Runs(w, docs, o)
+// print makes the reports. Where none of them goes to standard output, the tables do:
+// one run in full, several in one summary.
+func (c *runCommand) print(w io.Writer, outputs []output, r format.Results) error {
+	if err := writeOutputs(w, outputs, func(w io.Writer, f format.Format) error { return format.Write(w, f, r) }); err != nil {
+		return err
 	}
-	return report.Table(w, docs[0], o)
+	o := report.Options{Colour: colour(w), Explain: c.Explain, Quiet: c.Quiet}
+	switch {
+	case printed(outputs) || len(r.Runs) == 0:
+		return nil
+	case r.Several:
+		return report.Runs(w, r.Runs, o)
+	}
+	return report.Table(w, r.Runs[0], o)
 }

@@ -50,7 +50,7 @@ func (m *marked) run(d *Document) {
 	for _, f := range d.Facts()[2:] { // name and purpose are said
 		fmt.Fprintf(m, "- %s: %s\n", escape(f.Name), escape(f.Text))
 	}
-	m.para("")
+	m.WriteByte('\n')
 	if len(d.Calls) > 0 {
 		m.grid(SurvivalGrid(d.Calls))
 		m.grid(CostGrid(d.Calls))
@@ -120,7 +120,7 @@ func (m *marked) grid(g Grid) {
 	for _, r := range rows {
 		fmt.Fprintf(m, "| %s |\n", strings.Join(r, " | "))
 	}
-	m.para("")
+	m.WriteByte('\n')
 }
 
 // code shows lines as they are: indented, which no line can end.
@@ -128,7 +128,7 @@ func (m *marked) code(lines []string) {
 	for _, l := range lines {
 		fmt.Fprintf(m, "    %s\n", Clean(l))
 	}
-	m.para("")
+	m.WriteByte('\n')
 }
 
 // escape makes a text mean nothing but itself: Markdown's characters are escaped

@@ -17,6 +17,15 @@ type Matrix struct {
 // each, and says last how many held.
 func Runs(w io.Writer, docs []*Document, o Options) error {
 	p := &page{colour: o.Colour}
+	if !o.Quiet {
+		p.several(docs, o.Explain)
+	}
+	p.verdict(docs)
+	return p.writeTo(w)
+}
+
+// several prints the tables of several runs.
+func (p *page) several(docs []*Document, legend bool) {
 	var plain []*Document
 	for _, d := range docs {
 		if d.Matrix == nil {
@@ -24,13 +33,11 @@ func Runs(w io.Writer, docs []*Document, o Options) error {
 		}
 	}
 	if len(plain) > 0 {
-		p.runs(plain, o.Explain)
+		p.runs(plain, legend)
 	}
 	for _, name := range matricesOf(docs) {
-		p.matrix(name, slices.DeleteFunc(slices.Clone(docs), func(d *Document) bool { return d.Matrix == nil || d.Matrix.Of != name }))
+		p.matrix(name, slices.DeleteFunc(slices.Clone(docs), func(d *Document) bool { return d.Matrix == nil || d.Matrix.Of != name }), legend)
 	}
-	p.verdict(docs)
-	return p.writeTo(w)
 }
 
 // matricesOf names the matrices of the runs, in order of appearance.
@@ -46,7 +53,7 @@ func matricesOf(docs []*Document) []string {
 
 // matrix draws the runs of one matrix: the first axis down, the second one across,
 // and a table for each combination of the others.
-func (p *page) matrix(name string, docs []*Document) {
+func (p *page) matrix(name string, docs []*Document, legend bool) {
 	p.hang(margin, bold, name, docs[0].About)
 	p.blank()
 	for _, block := range distinct(docs, func(d *Document) string { return strings.Join(tail(d.Matrix.Cell, 2), ", ") }) {
@@ -59,8 +66,35 @@ func (p *page) matrix(name string, docs []*Document) {
 			p.blank()
 		}
 	}
+	if legend {
+		p.matrixLegend(docs)
+	}
 	p.wrong(docs)
 	p.folders(docs)
+}
+
+// matrixLegend explains the columns of a matrix, which are values of its axes, and
+// the words of its cells.
+func (p *page) matrixLegend(docs []*Document) {
+	for i, legend := range []string{"the first axis of the matrix: one row a value", "the second axis: one column a value"} {
+		if axis, _, ok := strings.Cut(at(docs[0].Matrix.Cell, i), "="); ok {
+			p.hang(legendMargin, bold, axis, legend)
+		}
+	}
+	if len(docs[0].Matrix.Cell) > 2 {
+		p.hang(legendMargin, bold, "above a table", "values of the other axes, which hold for all of it")
+	}
+	for _, word := range [][2]string{
+		{"kept N", "all N acknowledged ops are in the file after recovery"},
+		{"lost L/N: reason", "L of N acknowledged ops are not, or their recovery failed; and why they were not durable when they were acknowledged"},
+		{"foreign F", "ops of which at least one byte is one that no op ever wrote there"},
+		{"WRONG", "at least one run of the cell did not meet its expectations; a loss that is expected is not wrong"},
+		{"flush, FUA write", "what reached the drive from op 1 to the cut: proof of what was in force"},
+		{none, "no run has these values"},
+	} {
+		p.hang(legendMargin, bold, word[0], word[1])
+	}
+	p.blank()
 }
 
 // maxAcross is how many values of the second axis stand side by side.

@@ -24,6 +24,8 @@ type Options struct {
 	Full int
 	// Explain adds a legend of every column, and what else was left short.
 	Explain bool
+	// Quiet leaves the last line alone: what came out, and where everything is.
+	Quiet bool
 }
 
 // DefaultFull is the number of findings that are listed one by one.

@@ -75,6 +75,7 @@ func TestGolden(t *testing.T) {
 		"summary-seeds-colour.txt": summary(manySeeds(), Options{Colour: true}),
 		"summary-of-nothing.txt":   summary(nil, Options{Explain: true}),
 		"matrix.txt":               func(b *bytes.Buffer) error { return Runs(b, append(aMatrix(), barrierOff()), Options{}) },
+		"matrix-explained.txt":     func(b *bytes.Buffer) error { return Runs(b, aMatrix(), Options{Explain: true}) },
 		"qcow2-kill.txt":           table(onQcow2(), Options{}),
 		"matrix-cell.txt":          table(aMatrix()[0], Options{}),
 		"barrier-off.json":         func(b *bytes.Buffer) error { return JSON(b, barrierOff()) },

@@ -19,6 +19,15 @@ const ConsoleLines = 12
 // its promise, and what came of each expectation.
 func Table(w io.Writer, d *Document, o Options) error {
 	p := &page{colour: o.Colour}
+	if !o.Quiet {
+		p.run(d, o)
+	}
+	p.outcome(d)
+	return p.writeTo(w)
+}
+
+// run prints all but the last line.
+func (p *page) run(d *Document, o Options) {
 	p.head(d)
 	p.blank()
 	p.calls(d.Calls)
@@ -33,8 +42,6 @@ func Table(w io.Writer, d *Document, o Options) error {
 	}
 	p.expectations(d)
 	p.blank()
-	p.outcome(d)
-	return p.writeTo(w)
 }
 
 // head says what was run, and on what.

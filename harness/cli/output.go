@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"powercut/harness/report/format"
+)
+
+// outputFlags say which reports a command makes.
+type outputFlags struct {
+	Report []string `help:"Make a report: text, json, junit, ktap or markdown. With =FILE it goes there, without in place of the table. May be repeated." placeholder:"FORMAT[=FILE]" sep:"none"`
+	JSON   bool     `name:"json" help:"Short for --report json."`
+}
+
+// output is one report that was asked for.
+type output struct {
+	format format.Format
+	file   string // empty: standard output
+}
+
+// outputs reads the flags. At most one report goes to standard output.
+func (f outputFlags) outputs() ([]output, error) {
+	texts := f.Report
+	if f.JSON {
+		texts = append(slices.Clone(texts), string(format.JSON))
+	}
+	var list []output
+	printed := ""
+	for _, text := range texts {
+		name, file, toFile := strings.Cut(text, "=")
+		o := output{format: format.Format(name), file: file}
+		if !slices.Contains(formats(), o.format) {
+			return nil, &usageError{fmt.Errorf("--report %s: %q is no format; allowed: %s", text, name, formatNames())}
+		}
+		if toFile && file == "" {
+			return nil, &usageError{fmt.Errorf("--report %s: the name of the file is missing", text)}
+		}
+		if toFile {
+			if info, err := os.Stat(filepath.Dir(file)); err != nil || !info.IsDir() {
+				return nil, &usageError{fmt.Errorf("--report %s: there is no folder %s", text, filepath.Dir(file))}
+			}
+		} else if printed != "" {
+			return nil, &usageError{fmt.Errorf("--report %s: standard output has room for one, and %s goes there; give one of them a file: %s=FILE", text, printed, name)}
+		} else {
+			printed = name
+		}
+		list = append(list, o)
+	}
+	return list, nil
+}
+
+// formats are those of package format, and the page.
+func formats() []format.Format { return format.All() }
+
+func formatNames() string {
+	var names []string
+	for _, f := range formats() {
+		names = append(names, string(f))
+	}
+	return strings.Join(names, ", ")
+}
+
+// printed tells whether one of the reports goes to standard output.
+func printed(list []output) bool {
+	return slices.ContainsFunc(list, func(o output) bool { return o.file == "" })
+}
+
+// writeOutputs makes all reports; what goes to a file is there as a whole or not.
+func writeOutputs(w io.Writer, list []output, write func(io.Writer, format.Format) error) error {
+	var errs []error
+	for _, o := range list {
+		if o.file == "" {
+			errs = append(errs, write(w, o.format))
+			continue
+		}
+		errs = append(errs, writeFile(o.file, func(w io.Writer) error { return write(w, o.format) }))
+	}
+	return errors.Join(errs...)
+}
+
+// writeFile writes a file whole: under another name first.
+func writeFile(path string, write func(io.Writer) error) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			os.Remove(f.Name())
+			err = fmt.Errorf("write %s: %w", path, err)
+		}
+	}()
+	if err := write(f); err != nil {
+		return err
+	}
+	if err := errors.Join(f.Chmod(0o644), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}

@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"io"
+
+	"powercut/harness/report"
+	"powercut/harness/report/format"
+)
+
+type reportCommand struct {
+	Runs    []string `arg:"" help:"A run folder, a folder of run folders, or a JSON report; or several of these."`
+	Explain bool     `help:"Say what each column of the table means."`
+	Full    int      `help:"List so many lost ops of a call one by one." default:"6" placeholder:"N"`
+	outputFlags
+}
+
+// Help says what the exit code means.
+func (*reportCommand) Help() string {
+	return "Exits with 0 whatever the runs found, with 2 where a report cannot be read."
+}
+
+// Run makes the reports.
+func (c *reportCommand) Run(s Streams, t *talk) error {
+	outputs, err := c.outputs()
+	if err != nil {
+		return err
+	}
+	r := format.Results{}
+	for _, path := range c.Runs {
+		stored, err := report.Read(path)
+		if err != nil {
+			return &usageError{err}
+		}
+		r.Runs = append(r.Runs, stored.Runs...)
+		for _, folder := range stored.Unfinished {
+			t.Warn("left out: a run folder without a report", "folder", folder)
+		}
+	}
+	r.Several = len(r.Runs) != 1
+	if !printed(outputs) && len(outputs) == 0 {
+		return c.table(s.Out, r)
+	}
+	return writeOutputs(s.Out, outputs, func(w io.Writer, f format.Format) error { return format.Write(w, f, r) })
+}
+
+func (c *reportCommand) table(w io.Writer, r format.Results) error {
+	o := report.Options{Colour: colour(w), Explain: c.Explain, Full: c.Full}
+	if r.Several {
+		return report.Runs(w, r.Runs, o)
+	}
+	return report.Table(w, r.Runs[0], o)
+}
