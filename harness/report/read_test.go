@@ -48,11 +48,11 @@ func TestRead(t *testing.T) {
 	}
 	put(t, filepath.Join(runs, "other", "file"), "")
 	for path, want := range map[string]string{
-		file:                      "barrier-off",
-		several:                   "barrier-off, ext3-overwrite",
-		filepath.Join(runs, "b"):  "ext3-overwrite in " + filepath.Join(runs, "b"),
-		filepath.Join(runs, "c"):  "unfinished " + filepath.Join(runs, "c"),
-		runs:                      "barrier-off in " + filepath.Join(runs, "a") + ", ext3-overwrite in " + filepath.Join(runs, "b") + ", unfinished " + filepath.Join(runs, "c"),
+		file:                                 "barrier-off",
+		several:                              "barrier-off, ext3-overwrite",
+		filepath.Join(runs, "b"):             "ext3-overwrite in " + filepath.Join(runs, "b"),
+		filepath.Join(runs, "c"):             "unfinished " + filepath.Join(runs, "c"),
+		runs:                                 "barrier-off in " + filepath.Join(runs, "a") + ", ext3-overwrite in " + filepath.Join(runs, "b") + ", unfinished " + filepath.Join(runs, "c"),
 		filepath.Join(dir, "one.json", ".."): "read report: " + filepath.Join(dir) + ": holds no report: it is neither a run folder nor a folder of finished runs",
 	} {
 		s, err := Read(filepath.Clean(path))
