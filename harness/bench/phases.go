@@ -179,7 +179,7 @@ func (r *rig) untilCut(ctx context.Context, g *machine.Guest, p workload.Plan) e
 }
 
 // timeRecovery lets a fresh guest recover a crash state.
-func (r *rig) timeRecovery(ctx context.Context, state *crash.State, p workload.Plan, t timings) (s verdict.Survivors, err error) {
+func (r *rig) timeRecovery(ctx context.Context, state *crash.Image, p workload.Plan, t timings) (s verdict.Survivors, err error) {
 	dir, err := os.MkdirTemp(r.folder, "recovery-")
 	if err != nil {
 		return s, fmt.Errorf("make folder: %w", err)

@@ -22,7 +22,7 @@ import (
 
 // judge holds what survived against what was promised, and adds what the log says
 // of cost and cause.
-func (r *run) judge(rec *recording, state *crash.State, back *recovery) (*report.Call, error) {
+func (r *run) judge(rec *recording, state *crash.Image, back *recovery) (*report.Call, error) {
 	tr, err := readTrace(r.scenario, trace.Input{
 		Events: rec.log.Events[:rec.cut.Position], Payload: rec.log, Plan: rec.plan, Records: rec.history.Records,
 		Base: rec.base, Lag: r.lag(),

@@ -25,14 +25,14 @@ type recovery struct {
 }
 
 // crashState applies the scenario's policy to the recording.
-func (r *run) crashState(rec *recording) (*crash.State, error) {
+func (r *run) crashState(rec *recording) (*crash.Image, error) {
 	return crash.Build(rec.base, rec.log, rec.cut.Position, crash.Policy(r.scenario.AtCut), rec.plan.Seed)
 }
 
 // recover lets a fresh guest check and mount the crash state and read the file
 // back. What goes wrong inside the guest is a verdict; only what goes wrong
 // outside of it is an error.
-func (r *run) recover(ctx context.Context, rec *recording, state *crash.State) (*recovery, error) {
+func (r *run) recover(ctx context.Context, rec *recording, state *crash.Image) (*recovery, error) {
 	folder, err := r.recoveryFolder(rec)
 	if err != nil {
 		return nil, err

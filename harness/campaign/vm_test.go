@@ -286,12 +286,12 @@ func TestRecoveryVerdicts(t *testing.T) {
 	state := func(base interface {
 		ReadAt([]byte, int64) (int, error)
 	},
-	) *crash.State {
-		return &crash.State{Media: disk.NewMedia(int64(s.Filesystem.Size), base, rec.log)}
+	) *crash.Image {
+		return &crash.Image{Media: disk.NewMedia(int64(s.Filesystem.Size), base, rec.log)}
 	}
 	for _, c := range []struct {
 		name  string
-		state *crash.State
+		state *crash.Image
 		want  verdict.RecoveryClass
 	}{
 		{"no superblock", state(zeroed{rec.base, 0, 4096}), verdict.MountFailed},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"powercut/harness/blocklog"
 	"powercut/harness/crash"
@@ -95,6 +96,7 @@ type logState struct {
 	At     string  `help:"Where the power is cut: a position, a mark such as 'ack op 17', or end." default:"end" placeholder:"PLACE"`
 	Policy string  `help:"What becomes of volatile writes: lose, keep, random. Default: as in the run, which gives the image that was recovered; of an import, lose." enum:"lose,keep,random," default:"" placeholder:"POLICY"`
 	Seed   *uint64 `help:"What random follows from. Default: the run's." placeholder:"N"`
+	State  string  `help:"In place of the three: a position and what did not reach the media, such as '57 without 21-24,30[0-2]' (requests; sectors of one)." placeholder:"STATE"`
 	Base   string  `help:"The drive's content at first. Default: the run's formatted disk, or what the import was given." placeholder:"IMAGE" type:"existingfile"`
 	Output string  `short:"o" help:"The image: raw, sparse." required:"" placeholder:"FILE"`
 }
@@ -106,15 +108,43 @@ func (c *logState) Run(ctx context.Context, s Streams) error {
 		return err
 	}
 	defer r.Close()
-	at, err := r.At(c.At)
+	state, told, err := c.state(r)
 	if err != nil {
-		return mistaken(err)
+		return err
 	}
 	base, err := r.OpenBase(ctx, c.Base)
 	if err != nil {
 		return err
 	}
 	defer base.Close()
+	image, err := crash.NewBuilder(base, r.Log).Build(state)
+	if err != nil {
+		return &usageError{err}
+	}
+	if err := recording.WriteImage(c.Output, image.Media, image.Media.Size()); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(s.Out, "%s: cut at position %d, %s; of %d volatile writes %d were lost and %d torn\n",
+		c.Output, state.Cut, told, image.Volatile, image.Dropped, image.Torn)
+	return err
+}
+
+// state is the state that the command line asks for, and in words how it was chosen.
+func (c *logState) state(r *recording.Recording) (s crash.State, told string, err error) {
+	if c.State != "" {
+		if c.At != recording.End || c.Policy != "" || c.Seed != nil {
+			return s, "", &usageError{errors.New("--state says all of --at, --policy and --seed; leave these out")}
+		}
+		if s, err = crash.ParseState(c.State); err != nil {
+			return s, "", &usageError{err}
+		}
+		_, err = r.At(strconv.Itoa(s.Cut))
+		return s, "as given", mistaken(err)
+	}
+	at, err := r.At(c.At)
+	if err != nil {
+		return s, "", mistaken(err)
+	}
 	policy, seed := r.Fate()
 	if c.Policy != "" {
 		policy = crash.Policy(c.Policy)
@@ -122,16 +152,8 @@ func (c *logState) Run(ctx context.Context, s Streams) error {
 	if c.Seed != nil {
 		seed = *c.Seed
 	}
-	state, err := r.State(base, at, policy, seed)
-	if err != nil {
-		return err
-	}
-	if err := recording.WriteImage(c.Output, state.Media, state.Media.Size()); err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(s.Out, "%s: cut at position %d, policy %s, seed %d; of %d volatile writes %d were lost and %d torn\n",
-		c.Output, at, policy, seed, state.Volatile, state.Dropped, state.Torn)
-	return err
+	s, err = crash.Choose(r.Log, at, policy, seed)
+	return s, fmt.Sprintf("policy %s, seed %d", policy, seed), err
 }
 
 type logExport struct {

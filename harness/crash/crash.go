@@ -1,14 +1,17 @@
 // Package crash builds the states that a power cut may leave, from a block log.
-// It is pure: a state is a function of the base image, the log, the cut, the
-// policy and the seed.
+// It is pure: a state is a cut and what of the volatile writes is missing, and its
+// content a function of that, the base image and the log.
+//
+// Choose picks the one state of a policy. States goes through all of a log's, the
+// most telling first. A Builder makes content of them, a Hasher says which have the
+// same content; both are cheap where they are asked for states in ascending order
+// of cuts.
 package crash
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"slices"
 
 	"powercut/harness/blocklog"
 	"powercut/harness/disk"
@@ -25,105 +28,40 @@ const (
 	Random Policy = "random" // the seed decides: of each write nothing, all, or some of its sectors
 )
 
-// State is the content of the media after a cut.
-type State struct {
-	Media *disk.Media
-	// Volatile is the number of volatile writes at the cut; Dropped the number of
-	// those of which the media took nothing, and Torn of those of which it took a
-	// part.
-	Volatile, Dropped, Torn int
-}
-
-// change is a request that alters the media.
-type change struct {
-	arrive  *blocklog.Event // in the log
-	durable bool
-	order   int // among the replies, from 1; 0: not answered with success
-}
-
-// Build returns the state that a cut at position cut of the log leaves: the
-// events before it happened, and no other. Payloads are read from log when the
-// state is.
-func Build(base io.ReaderAt, log *blocklog.Log, cut int, p Policy, seed uint64) (*State, error) {
-	if cut < 0 || cut > len(log.Events) {
-		return nil, fmt.Errorf("build crash state: the cut is at %d, the log has %d events", cut, len(log.Events))
+// Choose returns the state that a policy leaves of a log that is cut at a position:
+// the events before it happened, and no other.
+func Choose(log *blocklog.Log, cut int, p Policy, seed uint64) (State, error) {
+	t := newTimeline(log.Events, nil)
+	if err := t.to(cut); err != nil {
+		return State{}, err
 	}
-	s := &State{Media: disk.NewMedia(log.Size, base, log)}
 	random := rand.New(rand.NewPCG(seed, 0x706f776572637574))
-	for _, c := range changes(log.Events[:cut]) {
-		if c.durable {
-			apply(s.Media, c.arrive, nil)
-			continue
-		}
-		s.Volatile++
+	return t.state(func(e *blocklog.Event) Loss {
 		switch fate(p, random) {
 		case dropped:
-			s.Dropped++
-		case whole:
-			apply(s.Media, c.arrive, nil)
+			return whole(e)
 		case torn:
-			s.Torn++
-			apply(s.Media, c.arrive, random)
+			return scattered(e, random)
 		}
-	}
-	return s, nil
+		return Loss{}
+	}), nil
 }
 
-// changes returns the requests that alter the media, in order of arrival, and
-// which of them are durable at the end of the events. One that a fault lets fail
-// alters nothing.
-func changes(events []blocklog.Event) []*change {
-	var all []*change
-	open := map[uint64]*change{} // by request
-	flushes := map[uint64]int{}  // open flushes: the replies that they cover
-	answered, covered := 0, 0
-	for i := range events {
-		e := &events[i]
-		switch {
-		case e.Op == blocklog.Read:
-		case e.Kind == blocklog.Destage:
-			if c := find(all, e.Request); c != nil {
-				c.durable = true
-			}
-		case e.Op == blocklog.Flush && e.Kind == blocklog.Arrive:
-			flushes[e.Request] = answered
-		case e.Op == blocklog.Flush:
-			if e.Errno == 0 && !e.NoEffect {
-				covered = max(covered, flushes[e.Request])
-			}
-			delete(flushes, e.Request)
-		case e.Kind == blocklog.Arrive && e.Errno == 0:
-			c := &change{arrive: e}
-			open[e.Request] = c
-			all = append(all, c)
-		case e.Kind == blocklog.Reply && e.Errno == 0:
-			answered++
-			c := open[e.Request]
-			c.order = answered
-			c.durable = e.Durable()
-			delete(open, e.Request)
-		}
+// Build returns the content of the state that Choose picks. Payloads are read from
+// log when the content is.
+func Build(base io.ReaderAt, log *blocklog.Log, cut int, p Policy, seed uint64) (*Image, error) {
+	s, err := Choose(log, cut, p, seed)
+	if err != nil {
+		return nil, err
 	}
-	for _, c := range all {
-		c.durable = c.durable || c.order > 0 && c.order <= covered
-	}
-	return all
-}
-
-// find returns the change that a request made, or nil; all is in order of requests.
-func find(all []*change, request uint64) *change {
-	i, ok := slices.BinarySearchFunc(all, request, func(c *change, n uint64) int { return cmp.Compare(c.arrive.Request, n) })
-	if !ok {
-		return nil
-	}
-	return all[i]
+	return NewBuilder(base, log).Build(s)
 }
 
 type outcome int
 
 const (
 	dropped outcome = iota
-	whole
+	kept
 	torn
 )
 
@@ -131,11 +69,11 @@ const (
 func fate(p Policy, random *rand.Rand) outcome {
 	switch p {
 	case Keep:
-		return whole
+		return kept
 	case Random:
 		switch n := random.IntN(8); {
 		case n < 3:
-			return whole
+			return kept
 		case n < 5:
 			return torn
 		}
@@ -143,15 +81,65 @@ func fate(p Policy, random *rand.Rand) outcome {
 	return dropped
 }
 
-// apply brings a change onto the media; with random, only some of its sectors.
-func apply(m *disk.Media, e *blocklog.Event, random *rand.Rand) {
-	if random == nil {
-		m.Apply(e, 0, e.Length)
-		return
+// Image is the content of the media in one state.
+type Image struct {
+	// Media holds what the state adds to what was durable, of which it has no copy: it
+	// is good until its Builder goes on to another cut.
+	Media *disk.Media
+	// Volatile is the number of volatile writes at the cut; Dropped the number of
+	// those of which the media took nothing, and Torn of those of which it took a
+	// part.
+	Volatile, Dropped, Torn int
+}
+
+// Builder makes content of the states of one log. Between states in ascending order
+// of cuts it goes on from what is durable, so that a state costs what is volatile and
+// what has become durable since; a cut further back begins anew. It is for one
+// goroutine at a time.
+type Builder struct {
+	base    io.ReaderAt
+	log     *blocklog.Log
+	line    *timeline
+	durable *disk.Media
+}
+
+// NewBuilder returns a builder for a log of a drive with that content at first.
+func NewBuilder(base io.ReaderAt, log *blocklog.Log) *Builder {
+	b := &Builder{base: base, log: log}
+	b.begin()
+	return b
+}
+
+func (b *Builder) begin() {
+	b.durable = disk.NewMedia(b.log.Size, b.base, b.log)
+	b.line = newTimeline(b.log.Events, func(e *blocklog.Event) { b.durable.Apply(e, 0, e.Length) })
+}
+
+// Build returns the content of a state. It fails where the state is none of this log.
+func (b *Builder) Build(s State) (*Image, error) {
+	if s.Cut < b.line.at {
+		b.begin()
 	}
-	for at := int64(0); at < e.Length; at += disk.SectorSize {
-		if random.IntN(2) == 0 {
-			m.Apply(e, at, disk.SectorSize)
+	if err := b.line.to(s.Cut); err != nil {
+		return nil, err
+	}
+	out := &Image{Media: disk.NewMedia(b.log.Size, b.durable, b.log)}
+	err := b.line.walk(s, func(c *change, m Loss) {
+		e := c.arrive
+		if !c.durable {
+			out.Volatile++
 		}
+		switch {
+		case m.all(e):
+			out.Dropped++
+			return
+		case len(m.Sectors) > 0:
+			out.Torn++
+		}
+		m.kept(e, func(from, to int64) { out.Media.Apply(e, from*disk.SectorSize, (to-from)*disk.SectorSize) })
+	})
+	if err != nil {
+		return nil, fmt.Errorf("build crash state: %w", err)
 	}
+	return out, nil
 }

@@ -26,7 +26,8 @@ type fataler interface {
 // number to sector 3, "W3" does so with FUA, "f" flushes, "F" flushes without
 // effect, "e3" is a write that fails, "t3" one of three sectors, from there on, of
 // which the middle one never reaches the drive; "d2" says that the drive wrote
-// request 2 back by itself. A "-" after it leaves the request without a reply, ever; ">" leaves it
+// request 2 back by itself; "m3" is a write of three sectors, "z3" makes three
+// sectors zeros, and "a" acknowledges an op. A "-" after it leaves the request without a reply, ever; ">" leaves it
 // open until "<" answers the oldest open one.
 func record(t fataler, dir string, steps ...string) *blocklog.Log {
 	t.Helper()
@@ -36,36 +37,44 @@ func record(t fataler, dir string, steps ...string) *blocklog.Log {
 		t.Fatal(err)
 	}
 	var open []blocklog.Event
+	n, acked := byte(0), uint64(0)
 	reply := func(e blocklog.Event) {
-		e.Kind, e.Time, e.Spoil = blocklog.Reply, w.Now(), blocklog.Spoil{}
+		e.Kind, e.Time, e.Spoil, e.Started, e.Acked = blocklog.Reply, w.Now(), blocklog.Spoil{}, acked, acked
 		if err := w.Append(&e, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	n := byte(0)
 	for _, s := range steps {
+		if s == "a" {
+			acked++
+			continue
+		}
 		if s == "<" {
 			reply(open[0])
 			open = open[1:]
 			continue
 		}
 		if s[0] == 'd' {
-			e := blocklog.Event{Kind: blocklog.Destage, Request: uint64(s[1] - '0'), Op: blocklog.Write, Time: w.Now()}
+			e := blocklog.Event{Kind: blocklog.Destage, Request: uint64(s[1] - '0'), Op: blocklog.Write, Time: w.Now(), Started: acked, Acked: acked}
 			if err := w.Append(&e, nil); err != nil {
 				t.Fatal(err)
 			}
 			continue
 		}
 		n++
-		e := blocklog.Event{Kind: blocklog.Arrive, Request: uint64(n), Op: blocklog.Flush, Time: w.Now()}
+		e := blocklog.Event{Kind: blocklog.Arrive, Request: uint64(n), Op: blocklog.Flush, Time: w.Now(), Started: acked, Acked: acked}
 		var payload []byte
-		if strings.ContainsRune("wWet", rune(s[0])) {
+		if strings.ContainsRune("wWetm", rune(s[0])) {
 			e.Op, e.Offset, e.Length, e.FUA = blocklog.Write, int64(s[1]-'0')*disk.SectorSize, disk.SectorSize, s[0] == 'W'
 			payload = bytes.Repeat([]byte{n}, disk.SectorSize)
 		}
 		switch s[0] {
 		case 'e':
 			e.Errno = 5
+		case 'm':
+			e.Length, payload = 3*e.Length, bytes.Repeat(payload, 3)
+		case 'z':
+			e.Op, e.Offset, e.Length = blocklog.Zeroes, int64(s[1]-'0')*disk.SectorSize, 3*disk.SectorSize
 		case 't':
 			e.Length, payload = 3*e.Length, bytes.Repeat(payload, 3)
 			e.Spoil = blocklog.Spoil{Kind: blocklog.Torn, From: disk.SectorSize, To: 2 * disk.SectorSize}
@@ -91,7 +100,7 @@ func record(t fataler, dir string, steps ...string) *blocklog.Log {
 }
 
 // content is the first byte of each sector.
-func content(t fataler, s *State) string {
+func content(t fataler, s *Image) string {
 	t.Helper()
 	b := make([]byte, size)
 	if _, err := s.Media.ReadAt(b, 0); err != nil {

@@ -6,14 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-
-	"powercut/harness/crash"
 )
-
-// State builds what a cut at a position of the log leaves of the drive.
-func (r *Recording) State(base io.ReaderAt, at int, p crash.Policy, seed uint64) (*crash.State, error) {
-	return crash.Build(base, r.Log, at, p, seed)
-}
 
 // hole is the unit in which an image's zeros are left out of the file, in bytes.
 const hole = 4096

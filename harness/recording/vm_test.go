@@ -77,7 +77,7 @@ func image(t *testing.T, r *Recording, at int, p crash.Policy) string {
 	check(t, err)
 	defer base.Close()
 	_, seed := r.Fate()
-	s, err := r.State(base, at, p, seed)
+	s, err := crash.Build(base, r.Log, at, p, seed)
 	check(t, err)
 	path := filepath.Join(t.TempDir(), "image")
 	check(t, WriteImage(path, s.Media, s.Media.Size()))
