@@ -34,6 +34,9 @@ func (a *agent) record(w wire.Workload) error {
 	if err := switchCache(w.Cache); err != nil {
 		return &stageError{"switch the write cache", err}
 	}
+	if err := switchQueue(w.Queue); err != nil {
+		return &stageError{"set up the request queue", err}
+	}
 	if err := mount(w.Mount); err != nil {
 		return &stageError{"mount", err}
 	}

@@ -58,7 +58,9 @@ func finish(src *source, root *node, overrides []Override) (Scenario, error) {
 	}
 	s.settle(&d)
 	if slices.ContainsFunc(overrides, func(o Override) bool { return o.Path == "workload.calls" }) {
-		s.Expect.forget(s.Workload.Calls, func(path string) bool { return d.at(path).source == src })
+		inDocument := func(path string) bool { return d.at(path).source == src }
+		s.Expect.forget(s.Workload.Calls, inDocument)
+		s.Figures.forget(s.Workload.Calls, inDocument)
 	}
 	if err := s.check(&d); err != nil {
 		return Scenario{}, err
@@ -69,16 +71,13 @@ func finish(src *source, root *node, overrides []Override) (Scenario, error) {
 // forget drops what is expected of calls that are not made, where the document
 // says it: the calls were overridden, and what it expects of others is moot.
 func (e *Expect) forget(calls []workload.Call, inDocument func(path string) bool) {
-	moot := func(c workload.Call) bool { return c != Every && !slices.Contains(calls, c) }
 	v := reflect.ValueOf(e).Elem()
 	for _, f := range reflect.VisibleFields(v.Type()) {
 		if bounds, ok := v.FieldByIndex(f.Index).Interface().(Bounds); ok {
-			path := "expect." + fieldName(f)
-			maps.DeleteFunc(bounds, func(c workload.Call, _ Bound) bool {
-				return moot(c) && inDocument(join(path, string(c)))
-			})
+			bounds.forget("expect."+fieldName(f), calls, inDocument)
 		}
 	}
+	moot := func(c workload.Call) bool { return c != Every && !slices.Contains(calls, c) }
 	var ratios []Ratio
 	for i, r := range e.Ratios {
 		if !moot(r.Over) && !moot(r.Under) || !inDocument(fmt.Sprintf("expect.ratios.%d", i)) {
@@ -86,6 +85,14 @@ func (e *Expect) forget(calls []workload.Call, inDocument func(path string) bool
 		}
 	}
 	e.Ratios = ratios
+}
+
+// forget drops the bounds at path, where the document says them, on calls that are
+// not made.
+func (b Bounds) forget(path string, calls []workload.Call, inDocument func(path string) bool) {
+	maps.DeleteFunc(b, func(c workload.Call, _ Bound) bool {
+		return c != Every && !slices.Contains(calls, c) && inDocument(join(path, string(c)))
+	})
 }
 
 // spot is where in the schema a value belongs.
@@ -142,10 +149,10 @@ func (d *decoder) decode(v reflect.Value, n *node, at spot) error {
 		return d.timing(target, n, at)
 	case *Bounds:
 		return d.bounds(target, n, at)
-	case *Range, *Ratio, *Bound, *Fault:
+	case *Range, *Ratio, *Bound, *Fault, *Comparison:
 		return d.scalar(v, n, at)
-	case *Axes, *Rules: // taken out of every document that has them where they belong
-		return n.place.errorf("%s: stands in a document of its own, beside axes and rules alone", at)
+	case *Cases, *Axes, *Rules: // taken out of every document that has them where they belong
+		return n.place.errorf("%s: stands in a document of its own, beside cases, axes, rules and compare alone", at)
 	}
 	switch v.Kind() {
 	case reflect.Struct:
@@ -264,6 +271,8 @@ func setScalar(v reflect.Value, n *node, at spot) error {
 		*target, err = ParseBound(word, Unit(at.tag.Get("unit")))
 	case *Ratio:
 		*target, err = ParseRatio(word)
+	case *Comparison:
+		*target, err = ParseComparison(word)
 	case *Fault:
 		if *target, err = ParseFault(word); err != nil {
 			return n.inside(err).errorf("%s: %v", at, err)

@@ -41,6 +41,8 @@ func encode(v reflect.Value) any {
 		return plain(value.String())
 	case Ratio:
 		return plain(value.String())
+	case Comparison:
+		return word(value.String())
 	case Fault:
 		return word(value.String())
 	}

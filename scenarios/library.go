@@ -162,10 +162,13 @@ func readLimited(file string) ([]byte, error) {
 
 // Find returns the scenarios that arg names: those in a file, where arg has a
 // slash or ends in .yaml; else the embedded one of that name (of a matrix all);
-// else those of the
-// family of that name.
+// else those of the family of that name. An embedded one may be named with its
+// family as well, as in seeds/ext3-overwrite, where there is no such file.
 func Find(arg string, overrides ...Override) ([]Scenario, error) {
 	if strings.Contains(arg, "/") || strings.HasSuffix(arg, ".yaml") {
+		if name, ok := inLibrary(arg); ok {
+			return loadNamed(name, overrides...)
+		}
 		return LoadFile(arg, overrides...)
 	}
 	all, err := loadNamed(arg, overrides...)
@@ -174,6 +177,19 @@ func Find(arg string, overrides ...Override) ([]Scenario, error) {
 		return Family(arg, overrides...)
 	}
 	return all, err
+}
+
+// inLibrary takes a path apart that names an embedded scenario, or a cell of one, and
+// no file: FAMILY/NAME.
+func inLibrary(arg string) (name string, ok bool) {
+	family, name, _ := strings.Cut(arg, "/")
+	if _, err := os.Stat(arg); err == nil || !slices.Contains(Families(), family) {
+		return "", false
+	}
+	return name, slices.ContainsFunc(files(), func(file string) bool {
+		base := baseName(file)
+		return path.Dir(file) == family && (name == base || strings.HasPrefix(name, base+"-"))
+	})
 }
 
 // files lists the embedded files, sorted.

@@ -51,11 +51,11 @@ func TestLibraryHolds(t *testing.T) {
 		"bus":      {"buses"},
 		"files":    {"qcow2-kill", "raw-kill"},
 		"caches":   {"cache-modes", "guest-hdparm", "guest-write-through"},
-		"barriers": {"barrier-off", "barrier-off-write-through", "barrier-on"},
+		"barriers": {"barrier-off", "barrier-off-write-through", "barrier-on", "ext4-overwrite"},
 		"drive":    {"cache-unadvertised", "flush-ignored"},
 		"errors":   {"flush-error", "journal-error", "write-error"},
 		"faults":   {"bit-rot", "cache-bounded", "cache-destages", "flush-ignored-once", "flush-late", "torn-write"},
-		"threads":  {"ext2-overwrite", "ext3-append", "ext3-overwrite", "ext4-overwrite"},
+		"seeds":    {"000-cached", "000-fsync", "ext2-overwrite", "ext3-append", "ext3-overwrite"},
 	}
 	for family, names := range want {
 		all, err := Family(family)
@@ -76,9 +76,11 @@ func TestFind(t *testing.T) {
 		t.Fatal(err)
 	}
 	for arg, want := range map[string][]string{
-		file:             {"x"},
-		"ext3-overwrite": {"ext3-overwrite"},
-		"drive":          {"cache-unadvertised", "flush-ignored"},
+		file:                      {"x"},
+		"ext3-overwrite":          {"ext3-overwrite"},
+		"seeds/ext3-overwrite":    {"ext3-overwrite"},
+		"seeds/000-cached-append": {"000-cached-append"},
+		"drive":                   {"cache-unadvertised", "flush-ignored"},
 	} {
 		all, err := Find(arg, Override{Path: "workload.bytes", Value: "2"})
 		if err != nil {
@@ -118,7 +120,7 @@ func TestFindErrors(t *testing.T) {
 			t.Errorf("Find(%q) with a wrong override gave %v", arg, err)
 		}
 	}
-	for _, arg := range []string{"./none.yaml", "none.yaml", t.TempDir()} {
+	for _, arg := range []string{"./none.yaml", "none.yaml", "drive/ext3-overwrite", "seeds/", t.TempDir()} {
 		if _, err := Find(arg); err == nil || errors.As(err, &missing) {
 			t.Errorf("Find(%q) gave %v", arg, err)
 		}

@@ -13,14 +13,17 @@ import (
 // values of its axes. ParseAll spells them out; the Scenarios that it returns have
 // no Axes and no Rules any more, and say in Of and Cell where they come from.
 type Matrix struct {
-	Axes  Axes     `yaml:"axes,omitempty" doc:"fields of the scenario, by dotted path, each with a list of values; a --set of such a field takes it out of the matrix"`
-	Rules Rules    `yaml:"rules,omitempty" doc:"what is expected of some combinations in place of expect: each with when, axes and the values (one, or a list) for which it holds, and expect; of several rules for a field the last one holds"`
-	Of    string   `yaml:"of,omitempty" max:"60" doc:"of a scenario that a matrix made: the name of the matrix"`
-	Cell  []string `yaml:"cell,omitempty" max:"6" doc:"and its place there: field=value for each axis"`
+	Cases   Cases        `yaml:"cases,omitempty" doc:"a first axis of another kind: a mapping of names to mappings of fields, by dotted path, to the values that they have in that case"`
+	Axes    Axes         `yaml:"axes,omitempty" doc:"fields of the scenario, by dotted path, each with a list of values; a --set of such a field takes it out of the matrix"`
+	Rules   Rules        `yaml:"rules,omitempty" doc:"what is expected of some combinations in place of expect: each with when, axes and the values (one, or a list) for which it holds, and expect; of several rules for a field the last one holds"`
+	Compare []Comparison `yaml:"compare,omitempty" max:"64" doc:"what must hold between the cells, where those that it is about were run; of several runs of a cell the medians count"`
+	Of      string       `yaml:"of,omitempty" max:"60" doc:"of a scenario that a matrix made: the name of the matrix"`
+	Cell    []string     `yaml:"cell,omitempty" max:"6" doc:"and its place there: field=value for each axis"`
 }
 
-// Axes and Rules stand for what only the document holds.
+// Cases, Axes and Rules stand for what only the document holds.
 type (
+	Cases map[string][]string
 	Axes  map[string][]string
 	Rules []string
 )
@@ -31,11 +34,39 @@ const (
 	maxCells = 256
 )
 
+// caseAxis is the name of the axis that cases make. Its values are mappings of
+// fields, and have their names as texts.
+const caseAxis = "case"
+
 // axis is a field with the values that it takes in turn.
 type axis struct {
 	path   string
 	place  place
 	values []*node
+}
+
+// set gives the document one of the axis' values.
+func (a axis) set(root, value *node) error {
+	if a.path != caseAxis {
+		return assign(root, a.path, value.clone(), value.place)
+	}
+	for _, f := range value.fields {
+		if f.name == "name" || strings.HasPrefix(f.name, "matrix") {
+			return f.place.errorf("matrix.cases: %s cannot be set by a case", f.name)
+		}
+		if err := assign(root, f.name, f.value.clone(), f.place); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// label is a value as rules and reports name it.
+func (a axis) label(value *node) string {
+	if a.path == caseAxis {
+		return value.text
+	}
+	return value.flow()
 }
 
 // rule changes what is expected of the cells that it fits.
@@ -46,8 +77,9 @@ type rule struct {
 
 // matrix is what a document says of axes and rules.
 type matrix struct {
-	axes  []axis
-	rules []rule
+	axes    []axis
+	rules   []rule
+	compare *node // nil: nothing
 }
 
 // ParseAll reads a document that holds one scenario, or a matrix of them; it
@@ -82,24 +114,54 @@ func ParseAll(name string, data []byte, overrides ...Override) ([]Scenario, erro
 // takeMatrix removes axes and rules from the document; nil where it has none.
 func takeMatrix(root *node) (*matrix, error) {
 	n := root.get("matrix")
-	if n == nil || n.kind != mapping || n.get("axes") == nil && n.get("rules") == nil {
+	if n == nil || n.kind != mapping || n.get("axes") == nil && n.get("rules") == nil && n.get("cases") == nil {
 		return nil, nil
 	}
 	for _, f := range n.fields {
-		if f.name != "axes" && f.name != "rules" {
-			return nil, f.place.errorf("unknown field %q in matrix; allowed beside axes and rules: nothing", f.name)
+		if !slices.Contains([]string{"cases", "axes", "rules", "compare"}, f.name) {
+			return nil, f.place.errorf("unknown field %q in matrix; allowed beside cases, axes, rules and compare: nothing", f.name)
 		}
 	}
 	root.fields = slices.DeleteFunc(root.fields, func(f field) bool { return f.name == "matrix" })
-	m := &matrix{}
-	if err := m.readAxes(n); err != nil {
-		return nil, err
+	m := &matrix{compare: n.get("compare")}
+	for _, read := range []func(*node) error{m.readCases, m.readAxes} {
+		if err := read(n); err != nil {
+			return nil, err
+		}
 	}
 	return m, m.readRules(n.get("rules"))
 }
 
+// readCases makes an axis of the cases.
+func (m *matrix) readCases(n *node) error {
+	cases := n.get(caseAxis + "s")
+	if cases == nil {
+		return nil
+	}
+	if cases.kind != mapping || len(cases.fields) == 0 || len(cases.fields) > maxCells {
+		return cases.place.errorf("matrix.cases: must be a mapping of 1 to %d names to mappings of fields, such as small: {workload.size: 1MiB}", maxCells)
+	}
+	a := axis{path: caseAxis, place: cases.place}
+	for _, f := range cases.fields {
+		if !nameForm.MatchString(f.name) {
+			return f.place.errorf("matrix.cases: %q is not a name; write lower-case letters, digits and single hyphens", f.name)
+		}
+		if f.value.kind != mapping {
+			return f.place.errorf("matrix.cases: %s must be a mapping of fields, by dotted path, to values", f.name)
+		}
+		v := f.value.clone()
+		v.text = f.name
+		a.values = append(a.values, v)
+	}
+	m.axes = append(m.axes, a)
+	return nil
+}
+
 func (m *matrix) readAxes(n *node) error {
 	axes := n.get("axes")
+	if axes == nil && len(m.axes) > 0 {
+		return nil
+	}
 	if axes == nil || axes.kind != mapping || len(axes.fields) == 0 || len(axes.fields) > maxAxes {
 		at := n.place
 		if axes != nil {
@@ -108,11 +170,14 @@ func (m *matrix) readAxes(n *node) error {
 		return at.errorf("matrix.axes: must be a mapping of 1 to %d fields to lists of values, such as drive.cache: [writeback, none]", maxAxes)
 	}
 	cells := 1
+	for _, a := range m.axes {
+		cells *= len(a.values)
+	}
 	for _, f := range axes.fields {
 		if f.value.kind != sequence || len(f.value.items) == 0 {
 			return f.place.errorf("matrix.axes: %s must have a list of values", f.name)
 		}
-		if f.name == "name" || f.name == "matrix" || strings.HasPrefix(f.name, "matrix.") {
+		if f.name == "name" || f.name == caseAxis || f.name == "matrix" || strings.HasPrefix(f.name, "matrix.") {
 			return f.place.errorf("matrix.axes: %s cannot be an axis; the names of the scenarios are made from their values", f.name)
 		}
 		for i, v := range f.value.items {
@@ -162,7 +227,7 @@ func (m *matrix) fitting(f field) ([]string, error) {
 		return nil, f.place.errorf("matrix.rules: %s is not an axis", f.name)
 	}
 	known := func(n *node) bool {
-		return slices.ContainsFunc(m.axes[i].values, func(v *node) bool { return v.flow() == n.flow() })
+		return slices.ContainsFunc(m.axes[i].values, func(v *node) bool { return m.axes[i].label(v) == n.flow() })
 	}
 	if known(f.value) {
 		return []string{f.value.flow()}, nil
@@ -195,20 +260,37 @@ func (m *matrix) expand(src *source, root *node, overrides []Override) ([]Scenar
 	}
 	axes := slices.DeleteFunc(slices.Clone(m.axes), func(a axis) bool { _, is := set[a.path]; return is })
 	var all []Scenario
-	names := map[string]bool{}
+	cells := map[string]Scenario{}
 	for cell := range combinations(axes) {
 		s, err := m.cell(src, root.clone(), axes, cell, set, overrides)
 		if err != nil {
 			return nil, err
 		}
-		if names[s.Name] {
+		name := s.CellName()
+		if _, twice := cells[name]; twice {
 			return nil, m.axes[0].place.errorf("matrix.axes: two combinations are called %s", s.Name)
 		}
-		names[s.Name] = true
+		cells[name] = s
 		all = append(all, s)
 	}
-	return all, nil
+	if len(overrides) > 0 { // which may have changed the cells and their calls
+		return all, nil
+	}
+	return all, m.checkCompare(all, cells)
 }
+
+// checkCompare demands of comparisons that what they are about is there.
+func (m *matrix) checkCompare(all []Scenario, cells map[string]Scenario) error {
+	for i, c := range all[0].Matrix.Compare {
+		if err := c.known(cells); err != nil {
+			return m.compare.items[i].place.errorf("matrix.compare: %v", err)
+		}
+	}
+	return nil
+}
+
+// CellName is the name of a scenario that a matrix made, without the matrix's.
+func (s Scenario) CellName() string { return strings.TrimPrefix(s.Name, s.Matrix.Of+"-") }
 
 // combinations yields every choice of one value for each axis.
 func combinations(axes []axis) func(func([]*node) bool) {
@@ -236,12 +318,13 @@ func (m *matrix) cell(src *source, root *node, axes []axis, chosen []*node, set 
 	var names []string
 	for i, a := range axes {
 		v := chosen[i]
-		values[a.path] = v.flow()
-		if err := assign(root, a.path, v.clone(), v.place); err != nil {
+		label := a.label(v)
+		values[a.path] = label
+		if err := a.set(root, v); err != nil {
 			return Scenario{}, err
 		}
-		note.items = append(note.items, &node{kind: textual, text: a.path + "=" + v.flow(), place: v.place})
-		names = append(names, slug(a.path, v))
+		note.items = append(note.items, &node{kind: textual, text: a.path + "=" + label, place: v.place})
+		names = append(names, slug(a.path, label))
 	}
 	for _, r := range m.rules {
 		if !r.fits(values) {
@@ -259,7 +342,11 @@ func (m *matrix) cell(src *source, root *node, axes []axis, chosen []*node, set 
 	if name := root.get("name"); name != nil && len(axes) > 0 {
 		of := &node{kind: textual, text: name.text, place: name.place}
 		root.set("name", &node{kind: textual, text: name.text + "-" + strings.Join(names, "-"), place: name.place})
-		root.set("matrix", &node{kind: mapping, place: root.place, fields: []field{{"of", name.place, of}, {"cell", root.place, note}}})
+		fields := []field{{"of", name.place, of}, {"cell", root.place, note}}
+		if m.compare != nil {
+			fields = append(fields, field{"compare", m.compare.place, m.compare.clone()})
+		}
+		root.set("matrix", &node{kind: mapping, place: root.place, fields: fields})
 	}
 	return finish(src, root, overrides)
 }
@@ -277,8 +364,8 @@ var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 
 // slug is a value as it stands in a scenario's name: "barrier=1" is barrier-1, and
 // an empty list of drive.faults no-faults.
-func slug(path string, v *node) string {
-	text := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(v.flow()), "-"), "-")
+func slug(path, value string) string {
+	text := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(value), "-"), "-")
 	if text == "" {
 		return "no-" + path[strings.LastIndexByte(path, '.')+1:]
 	}

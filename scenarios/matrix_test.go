@@ -131,3 +131,52 @@ func joined(faults []Fault) string {
 	}
 	return strings.Join(out, "+")
 }
+
+// TestCases: a case sets several fields at once, rules may ask for it, it multiplies
+// with the axes, and each cell knows what is compared.
+func TestCases(t *testing.T) {
+	text := strings.Replace(base, "overwrite}", "overwrite, count: 9, calls: [fsync]}", 1) + `figures: {of: another, mean: {fsync: 8ms}}
+matrix:
+  cases:
+    large: {workload.size: 1MiB, expect.p50: {fsync: "< 1s"}, figures.mean.fsync: 2s..9s}
+    small: {workload.size: 4KiB}
+  axes:
+    drive.cache: [none, directsync]
+  rules:
+    - {when: {case: large, drive.cache: none}, expect: {lost: 1}}
+  compare:
+    - mean of fsync in large-none / fsync in small-directsync >= 1.5
+`
+	all, err := ParseAll("case.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, s := range all {
+		got = append(got, strings.Join([]string{
+			s.Name, s.Workload.Size.String(), string(s.Drive.Cache), "lost " + s.Expect.Lost[Every].String(),
+			s.Figures.Mean["fsync"].String(), strings.Join(s.Matrix.Cell, "; "), s.Matrix.Compare[0].String(),
+		}, " | "))
+		checkRoundTrip(t, s)
+	}
+	compare := " | mean of fsync in large-none / fsync in small-directsync >= 1.5"
+	want := []string{
+		"x-large-none | 1MiB | none | lost 1 | 2s..9s | case=large; drive.cache=none" + compare,
+		"x-large-directsync | 1MiB | directsync | lost 0 | 2s..9s | case=large; drive.cache=directsync" + compare,
+		"x-small-none | 4096 | none | lost 0 | 8ms | case=small; drive.cache=none" + compare,
+		"x-small-directsync | 4096 | directsync | lost 0 | 8ms | case=small; drive.cache=directsync" + compare,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestComparisonText: what String prints ParseComparison reads back.
+func TestComparisonText(t *testing.T) {
+	for _, text := range []string{"mean of fsync in a-b / fsync in c >= 2", "drive of O_SYNC in a / fsync in a 0.5..1", "p99 of none in x / fsync in y < 1"} {
+		c, err := ParseComparison(text)
+		if err != nil || c.String() != text {
+			t.Errorf("%q reads as %q, %v", text, c, err)
+		}
+	}
+}

@@ -71,7 +71,7 @@ func typeName(t reflect.Type, tag reflect.StructTag) string {
 		return "bounds on " + tag.Get("unit")
 	case reflect.TypeFor[Timing]():
 		return "word or mapping"
-	case reflect.TypeFor[Axes]():
+	case reflect.TypeFor[Axes](), reflect.TypeFor[Cases]():
 		return "mapping"
 	case reflect.TypeFor[Rules]():
 		return "list of mappings"
@@ -167,6 +167,7 @@ func notations() []notation {
 		{"bound on number", boundForm(Number)},
 		{"bound on time", boundForm(Time)},
 		{"fault", "its kind, what the kind needs, and which requests it hits: see below"},
+		{"comparison", "of a matrix: a measure (`mean`, `p50`, `p99`, `max`, or `drive`, which is the part of the mean that a request was with the drive), two calls with their cells, which are named without the matrix's name, and a bound on number: `mean of fsync in large / fsync in small >= 2`"},
 		{"ratio", "two calls and a bound on number: `fsync / O_DSYNC >= 2.5`"},
 	}
 }

@@ -39,6 +39,7 @@ type Scenario struct {
 	Cut        Cut           `yaml:"cut" required:"true" doc:"when the power goes; exactly one of the fields"`
 	AtCut      Fate          `yaml:"at-cut" doc:"what the cut does to the drive's volatile cache; with the back end file it is keep, which is also what it is there where left out"`
 	Timeout    time.Duration `yaml:"timeout" min:"1s" max:"1h" doc:"for one sync call: its workload, and again its recovery"`
+	Figures    Figures       `yaml:"figures,omitempty" doc:"what was published of the same work, to stand beside what the run measures"`
 	Expect     Expect        `yaml:"expect" doc:"what must hold for the run to pass"`
 	Matrix     Matrix        `yaml:"matrix,omitempty" doc:"many scenarios in one document, one for each combination of the values of some fields"`
 }
@@ -48,6 +49,8 @@ type Guest struct {
 	Memory     Size       `yaml:"memory" min:"192MiB" max:"2GiB" doc:"the guest's memory"`
 	WriteCache GuestCache `yaml:"write-cache,omitempty" doc:"what is written to /sys/block/*/queue/write_cache before the mount; left out: nothing"`
 	HdparmW    Switch     `yaml:"hdparm-w,omitempty" doc:"the drive's write cache, switched by the guest before the mount with the ATA command behind hdparm -W (ide, ahci); left out: not switched"`
+	NoMerges   Switch     `yaml:"nomerges,omitempty" doc:"on: the guest's block layer joins no neighbouring requests (queue/nomerges 2), as a kernel of 2003 hardly did: each journal block reaches the drive by itself"`
+	Scheduler  Scheduler  `yaml:"scheduler,omitempty" doc:"the guest's I/O scheduler (queue/scheduler); left out: the kernel's choice"`
 }
 
 // Filesystem is the file system under test.
@@ -105,6 +108,7 @@ type Expect struct {
 	P50           Bounds                `yaml:"p50,omitempty" unit:"time" doc:"median latency"`
 	P99           Bounds                `yaml:"p99,omitempty" unit:"time" doc:"99th percentile of the latency"`
 	Max           Bounds                `yaml:"max,omitempty" unit:"time" doc:"longest latency"`
+	Figures       Bounds                `yaml:"figures,omitempty" unit:"number" doc:"our mean over the published figure; 1 is the same, and within a published range it is 1"`
 	Ratios        []Ratio               `yaml:"ratios,omitempty" max:"32" doc:"between the p50 latencies of two sync calls"`
 }
 

@@ -69,7 +69,7 @@ func walk(t reflect.Type, path string, visit func(path string, f reflect.StructF
 // by field.
 func isMapping(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && t != reflect.TypeFor[Range]() &&
-		t != reflect.TypeFor[Ratio]() && t != reflect.TypeFor[Bound]() && t != reflect.TypeFor[Fault]()
+		t != reflect.TypeFor[Ratio]() && t != reflect.TypeFor[Bound]() && t != reflect.TypeFor[Fault]() && t != reflect.TypeFor[Comparison]()
 }
 
 // form says what a value of type t looks like: "one of on, off", "a size".
@@ -88,6 +88,8 @@ func form(t reflect.Type, tag reflect.StructTag) string {
 		return "a range of ops such as 150-200"
 	case reflect.TypeFor[Ratio]():
 		return `a ratio such as "fsync / O_DSYNC >= 2.5"`
+	case reflect.TypeFor[Comparison]():
+		return `a comparison such as "mean of fsync in large / fsync in small >= 2"`
 	case reflect.TypeFor[Fault]():
 		return `a fault such as flush-ignored or "eio write nth=10"`
 	case reflect.TypeFor[Bound]():
@@ -99,8 +101,11 @@ func form(t reflect.Type, tag reflect.StructTag) string {
 	case reflect.TypeFor[Cut]():
 		return "a mapping of exactly one of " + strings.Join(fieldNames(t), ", ")
 	}
-	if t == reflect.TypeFor[Axes]() {
+	switch t {
+	case reflect.TypeFor[Axes]():
 		return "a mapping of fields to lists of values"
+	case reflect.TypeFor[Cases]():
+		return "a mapping of names to mappings of fields"
 	}
 	switch t.Kind() {
 	case reflect.Struct:

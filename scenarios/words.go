@@ -90,6 +90,8 @@ func choices(t reflect.Type) []string {
 		return words(GuestWriteThrough, GuestWriteBack)
 	case reflect.TypeFor[Switch]():
 		return words(On, Off)
+	case reflect.TypeFor[Scheduler]():
+		return words(NoScheduler, MQDeadline, BFQ, Kyber)
 	case reflect.TypeFor[Fate]():
 		return words(Lose, Keep, Random)
 	case reflect.TypeFor[Profile]():

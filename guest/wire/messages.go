@@ -82,6 +82,18 @@ type Workload struct {
 	Serial bool `json:"serial,omitempty"`
 	// Cache is what the guest does to the drive's write cache before the mount.
 	Cache CacheSwitches `json:"cache,omitzero"`
+	// Queue is how the guest's block layer treats requests on their way to the drive.
+	Queue QueueSwitches `json:"queue,omitzero"`
+}
+
+// QueueSwitches are settings of the drive's request queue (sysfs-block); what is
+// zero is left alone.
+type QueueSwitches struct {
+	// NoMerges keeps requests apart: each block that a file system submits by itself
+	// reaches the drive by itself (queue/nomerges, 2).
+	NoMerges bool `json:"no_merges,omitempty"`
+	// Scheduler is the I/O scheduler: none, mq-deadline, bfq or kyber.
+	Scheduler string `json:"scheduler,omitempty"`
 }
 
 // CacheSwitches are the guest's own ways to change a drive's write cache; what is

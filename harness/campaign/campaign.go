@@ -80,6 +80,7 @@ func (l *Lab) Run(ctx context.Context, s scenarios.Scenario, seed uint64) (*repo
 		if err != nil {
 			return nil, fmt.Errorf("run %s, %s: %w\n  evidence: %s", s.Name, plan.Call, err, r.folder)
 		}
+		c.Figure = figure(s.Figures, plan.Call, c.Latency)
 		doc.Calls = append(doc.Calls, *c)
 	}
 	doc.Drive.Seen = seenInAll(doc.Calls)
@@ -110,10 +111,19 @@ func (r *run) prepare(ctx context.Context) (err error) {
 		Memory: int64(r.scenario.Guest.Memory), DriveSize: int64(fs.Size),
 		Bus: qemu.Bus(r.scenario.Drive.Bus), WriteCache: r.scenario.Drive.WriteCache,
 		Direct: r.scenario.Drive.Cache.Direct(), NoFlush: r.scenario.Drive.Cache.NoFlush(),
-		Modules: []string{"ext4"}, Fsck: needsCheck(fs), Params: r.lab.Params,
+		Modules: guestModules(r.scenario), Fsck: needsCheck(fs), Params: r.lab.Params,
 	}
 	r.machine, err = r.lab.prepared(ctx, spec)
 	return err
+}
+
+// guestModules are the kernel modules that the scenario's guest needs.
+func guestModules(s scenarios.Scenario) []string {
+	list := []string{"ext4"}
+	if m := s.Guest.Scheduler.Module(); m != "" {
+		list = append(list, m)
+	}
+	return list
 }
 
 // Format is how the scenario's disk is formatted.

@@ -99,8 +99,15 @@ func (r *run) document() *report.Document {
 		},
 		Calls: []report.Call{},
 	}
+	doc.Drive.Revolution = float64(s.Drive.Timing.Revolution()) / float64(time.Millisecond)
+	if f := s.Figures; len(f.Mean) > 0 {
+		doc.Figures = &report.Published{Of: f.Of, Per: f.Ops(), Why: f.Why}
+	}
 	if s.Matrix.Of != "" {
 		doc.Matrix = &report.Matrix{Of: s.Matrix.Of, Cell: s.Matrix.Cell}
+		for _, c := range s.Matrix.Compare {
+			doc.Matrix.Compare = append(doc.Matrix.Compare, c.String())
+		}
 	}
 	for _, f := range s.Drive.Faults {
 		doc.Drive.Faults = append(doc.Drive.Faults, f.String())

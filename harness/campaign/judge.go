@@ -240,6 +240,11 @@ func measure(name string, c *report.Call) (float64, string) {
 		return duration(float64(c.Latency.P50))
 	case "p99":
 		return duration(float64(c.Latency.P99))
+	case "figures":
+		if c.Figure == nil {
+			return math.NaN(), "unknown: no latency was measured"
+		}
+		return number(c.Figure.Ratio)
 	case "max":
 		return duration(float64(c.Latency.Max))
 	}

@@ -225,7 +225,7 @@ func (w *watch) drain(talk <-chan error, acks <-chan ledger.Record) error {
 
 // converse asks for the workload and listens until it ends.
 func (w *watch) converse(ctx context.Context, r *run, g *machine.Guest, p workload.Plan, acks chan<- ledger.Record) error {
-	ask := wire.Workload{Mount: r.mount(), Plan: p, Serial: r.serial(), Cache: cacheSwitches(r.scenario.Guest)}
+	ask := wire.Workload{Mount: r.mount(), Plan: p, Serial: r.serial(), Cache: cacheSwitches(r.scenario.Guest), Queue: queueSwitches(r.scenario.Guest)}
 	return g.Ask(ctx, wire.Record, ask, func(f wire.Frame) (bool, error) {
 		switch f.Type {
 		case wire.RecordDone:
@@ -356,6 +356,11 @@ func (r *run) mount() wire.Mount {
 // cacheSwitches are what the guest does to the drive's cache, from the scenario's.
 func cacheSwitches(g scenarios.Guest) wire.CacheSwitches {
 	return wire.CacheSwitches{HdparmW: string(g.HdparmW), Kernel: string(g.WriteCache)}
+}
+
+// queueSwitches are what the guest does to the drive's queue, from the scenario's.
+func queueSwitches(g scenarios.Guest) wire.QueueSwitches {
+	return wire.QueueSwitches{NoMerges: g.NoMerges == scenarios.On, Scheduler: string(g.Scheduler)}
 }
 
 // faults are the drive's, from the scenario's.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -59,12 +60,15 @@ func (c *runCommand) Run(ctx context.Context, s Streams, t *talk) error {
 	return held(r.Runs)
 }
 
-// held is nil if all runs held.
+// held is nil if all runs held, and all that is to hold between them.
 func held(docs []*report.Document) error {
 	for _, d := range docs {
 		if !d.Held {
 			return errNotHeld
 		}
+	}
+	if slices.ContainsFunc(report.Compare(docs), func(c report.Comparison) bool { return !c.Held }) {
+		return errNotHeld
 	}
 	return nil
 }

@@ -29,6 +29,7 @@ type Document struct {
 	Filesystem   Filesystem    `json:"filesystem" doc:"how the file system was made and mounted"`
 	Drive        Drive         `json:"drive" doc:"what the drive was, and what the cut did to its cache"`
 	Workload     Workload      `json:"workload" doc:"the plan, common to all calls"`
+	Figures      *Published    `json:"figures,omitempty" doc:"what the published figures that stand at the calls are of"`
 	Calls        []Call        `json:"calls" doc:"what was found, one entry a sync call; each had its own guest, drive and cut"`
 	Expectations []Expectation `json:"expectations" doc:"the scenario's expectations, and what came of them"`
 	Held         bool          `json:"held" doc:"every expectation held"`
@@ -72,6 +73,7 @@ type Drive struct {
 	GuestCache string   `json:"guest_write_cache,omitempty" doc:"what was written to the guest's queue/write_cache before the mount"`
 	HdparmW    string   `json:"guest_hdparm_w,omitempty" doc:"on or off: how the guest switched the drive's cache before the mount, with the command behind hdparm -W"`
 	Timing     string   `json:"timing" doc:"the timing model; none where the drive answers at once"`
+	Revolution float64  `json:"revolution_ms,omitempty" doc:"of a rotating drive, the time of one turn, milliseconds"`
 	Faults     []string `json:"faults,omitempty" doc:"deliberate faults of the drive"`
 	AtCut      string   `json:"at_cut" doc:"the fate of volatile writes at the cut: lose, keep or random (FAULT_MODEL.md)"`
 	Seen       Seen     `json:"seen" doc:"what was in force, as the block log proves it: over all calls"`
@@ -108,6 +110,7 @@ type Call struct {
 	Latency  latency.Summary  `json:"latency" doc:"of acknowledged ops: from before the write to the return of its sync call, in guest time"`
 	Sync     latency.Summary  `json:"sync_latency" doc:"of acknowledged ops: the sync call alone; the same as latency where the write is the sync call"`
 	Bill     trace.Bill       `json:"bill" doc:"what an op cost: the mean over the completed ops of the requests that reached the drive while each ran"`
+	Figure   *Figure          `json:"figure,omitempty" doc:"a published figure beside ours"`
 	Image    *Image           `json:"image,omitempty" doc:"what qemu-img check found in a qcow2 image after the kill, before it was recovered"`
 	Recovery verdict.Recovery `json:"recovery" doc:"how a fresh guest fared with the disk"`
 	Errors   *Errors          `json:"errors,omitempty" doc:"ops whose write or sync call returned an error, and who was told; absent where there was none"`

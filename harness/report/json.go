@@ -14,6 +14,8 @@ const SummarySchema = "powercut/summary/1"
 type Combined struct {
 	Schema string      `json:"schema" doc:"powercut/summary/1"`
 	Runs   []*Document `json:"runs" doc:"the runs, in the order in which they were run"`
+	// Comparisons is empty where no matrix asks for any.
+	Comparisons []Comparison `json:"comparisons,omitempty" doc:"what the matrices say must hold between their cells, where these were run"`
 }
 
 // JSON writes one run as an indented JSON document, in one write. Lists are
@@ -24,7 +26,7 @@ func JSON(w io.Writer, d *Document) error {
 
 // JSONAll writes several runs as one document, a Combined.
 func JSONAll(w io.Writer, docs []*Document) error {
-	all := Combined{Schema: SummarySchema, Runs: make([]*Document, len(docs))}
+	all := Combined{Schema: SummarySchema, Runs: make([]*Document, len(docs)), Comparisons: Compare(docs)}
 	for i, d := range docs {
 		all.Runs[i] = d.listed()
 	}

@@ -11,10 +11,13 @@ import (
 type Matrix struct {
 	Of   string   `json:"of" doc:"name of the matrix"`
 	Cell []string `json:"cell" doc:"field=value for each axis of the matrix"`
+	// Compare is written as in the scenario's format.
+	Compare []string `json:"compare,omitempty" doc:"what must hold between the cells of the matrix"`
 }
 
 // Runs prints several runs: those of a matrix in its tables, all others one row
-// each, and says last how many held.
+// each; then published figures beside theirs, and what came of the comparisons
+// between cells; and says last how many held.
 func Runs(w io.Writer, docs []*Document, o Options) error {
 	p := &page{colour: o.Colour}
 	if !o.Quiet {
@@ -38,6 +41,8 @@ func (p *page) several(docs []*Document, legend bool) {
 	for _, name := range matricesOf(docs) {
 		p.matrix(name, slices.DeleteFunc(slices.Clone(docs), func(d *Document) bool { return d.Matrix == nil || d.Matrix.Of != name }), legend)
 	}
+	p.allFigures(docs, legend)
+	p.comparisons(Compare(docs))
 }
 
 // matricesOf names the matrices of the runs, in order of appearance.

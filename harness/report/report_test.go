@@ -79,9 +79,16 @@ func TestGolden(t *testing.T) {
 		"qcow2-kill.txt":           table(onQcow2(), Options{}),
 		"matrix-cell.txt":          table(aMatrix()[0], Options{}),
 		"barrier-off.json":         func(b *bytes.Buffer) error { return JSON(b, barrierOff()) },
-		"summary.json":             func(b *bytes.Buffer) error { return JSONAll(b, manySeeds()[2:]) },
-		"empty.json":               func(b *bytes.Buffer) error { return JSON(b, &Document{Schema: Schema, Calls: []Call{{}}}) },
-		"summary-of-nothing.json":  func(b *bytes.Buffer) error { return JSONAll(b, nil) },
+		"figures.txt":              func(b *bytes.Buffer) error { return Table(b, withFigures(0), Options{}) },
+		"figures-of-runs.txt": func(b *bytes.Buffer) error {
+			return Runs(b, []*Document{withFigures(0), withFigures(2), withFigures(1)}, Options{Explain: true})
+		},
+		"compared.txt": func(b *bytes.Buffer) error {
+			return Runs(b, ofMatrix(), Options{})
+		},
+		"summary.json":            func(b *bytes.Buffer) error { return JSONAll(b, manySeeds()[2:]) },
+		"empty.json":              func(b *bytes.Buffer) error { return JSON(b, &Document{Schema: Schema, Calls: []Call{{}}}) },
+		"summary-of-nothing.json": func(b *bytes.Buffer) error { return JSONAll(b, nil) },
 		"../../../docs/report-json.md": func(b *bytes.Buffer) error {
 			b.WriteString(Fields())
 			return nil

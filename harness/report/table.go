@@ -31,6 +31,7 @@ func (p *page) run(d *Document, o Options) {
 	p.head(d)
 	p.blank()
 	p.calls(d.Calls)
+	p.figures(d)
 	p.cuts(d.Calls)
 	p.errors(d.Calls)
 	p.images(d.Calls)
@@ -235,6 +236,10 @@ func (p *page) legend(d *Document) {
 	explain(p, visible(survivalColumns(), d.Calls))
 	explain(p, visible(costColumns(), d.Calls))
 	p.blank()
+	if d.Figures != nil {
+		explain(p, besideColumns()[1:6])
+		p.blank()
+	}
 	explain(p, visible(cutColumns(nil), d.Calls)[1:])
 	p.blank()
 	if rows := findingRows(d.Calls); len(rows) > 0 {

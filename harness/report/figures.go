@@ -1,0 +1,190 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"powercut/harness/latency"
+)
+
+// Published is what somebody measured of the same work on another system. The
+// figures themselves stand at the calls.
+type Published struct {
+	Of  string `json:"of" doc:"the system that the figures were measured on"`
+	Per int    `json:"per" doc:"ops that a figure is for"`
+	Why string `json:"why,omitempty" doc:"what makes the two agree or differ"`
+}
+
+// Figure is a published figure beside what the run measured.
+type Figure struct {
+	Low   float64 `json:"low_ns" doc:"the published time of as many ops as figures.per says, nanoseconds; of a range, its beginning"`
+	High  float64 `json:"high_ns" doc:"the same, or the range's end"`
+	Ours  float64 `json:"ours_ns" doc:"the mean latency of the run, times that number of ops, nanoseconds"`
+	Ratio float64 `json:"ratio" doc:"ours over theirs; of a range over its nearer end, and 1 within it"`
+}
+
+// NewFigure holds what the run measured against a published time, which is a range
+// or the same number twice; none of the three is 0.
+func NewFigure(low, high, ours float64) *Figure {
+	f := &Figure{Low: low, High: high, Ours: ours, Ratio: 1}
+	switch {
+	case ours < low:
+		f.Ratio = ours / low
+	case ours > high:
+		f.Ratio = ours / high
+	}
+	return f
+}
+
+// theirs writes the published figure.
+func (f Figure) theirs() string { return span(latency.Format(f.Low), latency.Format(f.High)) }
+
+// beside is a row of the table of figures: one call, over the runs of one scenario.
+type beside struct {
+	scenario string
+	call     string
+	theirs   string
+	low      float64
+	per      int
+	ours     []float64 // of each run, as is all below
+	ratio    []float64
+	drive    []float64 // nanoseconds of an op in which a request of it was with the drive
+	taken    []float64 // nanoseconds of an op
+	turn     float64   // of the disk, milliseconds; 0 where there is none
+	bill     [4][]float64
+}
+
+// besides gathers the calls of runs that have a published figure, one row for each
+// call of a scenario.
+func besides(docs []*Document) []*beside {
+	var rows []*beside
+	for _, d := range docs {
+		for _, c := range d.Calls {
+			if c.Figure == nil || d.Figures == nil {
+				continue
+			}
+			i := slices.IndexFunc(rows, func(r *beside) bool { return r.scenario == d.Scenario && r.call == c.Call })
+			if i < 0 {
+				i = len(rows)
+				rows = append(rows, &beside{
+					scenario: d.Scenario, call: c.Call, theirs: c.Figure.theirs(), low: c.Figure.Low, per: d.Figures.Per, turn: d.Drive.Revolution,
+				})
+			}
+			rows[i].add(c)
+		}
+	}
+	return rows
+}
+
+func (r *beside) add(c Call) {
+	r.ours, r.ratio = append(r.ours, c.Figure.Ours), append(r.ratio, c.Figure.Ratio)
+	r.drive, r.taken = append(r.drive, c.Bill.DriveTime), append(r.taken, c.Latency.Mean)
+	for i, n := range []float64{c.Bill.DataWrites, c.Bill.JournalWrites, c.Bill.MetadataWrites, c.Bill.Flushes} {
+		r.bill[i] = append(r.bill[i], n)
+	}
+}
+
+// Median is the middle one of values, or the mean of the two in the middle; 0 of none.
+func Median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	s := slices.Sorted(slices.Values(values))
+	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
+}
+
+// besideColumns are the columns of the table of figures.
+func besideColumns() []column[*beside] {
+	cols := []column[*beside]{
+		{
+			name: "call", left: true, legend: "the sync call after each write",
+			cell: func(r *beside) string { return r.call },
+		},
+		{
+			name: "theirs", first: true, legend: "the published figure",
+			cell: func(r *beside) string { return r.theirs },
+		},
+		{
+			name: "ours", legend: "the mean latency of the run, for as many ops as the published figure is for; of several runs the median",
+			cell: func(r *beside) string { return latency.Format(Median(r.ours)) },
+		},
+		{
+			name: "ours /\ntheirs", legend: "the ratio of the two; of a published range 1 within it, and else that to its nearer end",
+			cell: func(r *beside) string { return fmt.Sprintf("%.2f", Median(r.ratio)) },
+		},
+		{
+			name: "with the\ndrive", first: true, legend: "of an op's time on the guest's clock, the part in which a request of it was with the drive, by the host's: the rest is the guest's processor, and a busy host",
+			cell: func(r *beside) string { return fmt.Sprintf("%.0f %%", 100*Median(r.drive)/max(Median(r.taken), 1)) },
+		},
+		{
+			name: "turns\n/op", legend: "that part in revolutions of the disk",
+			cell: func(r *beside) string {
+				if r.turn == 0 {
+					return none
+				}
+				return fmt.Sprintf("%.2f", Median(r.drive)/float64(time.Millisecond)/r.turn)
+			},
+		},
+	}
+	for i, name := range []string{"data\n/op", "journal\n/op", "other\n/op", "flush\n/op"} {
+		cols = append(cols, column[*beside]{
+			name: name, first: i == 0, legend: "requests of that class that reached the drive while an op ran: the mean",
+			cell: func(r *beside) string { return fmt.Sprintf("%.2f", Median(r.bill[i])) },
+		})
+	}
+	return cols
+}
+
+// figures shows the published figures of one run beside its own.
+func (p *page) figures(d *Document) {
+	rows := besides([]*Document{d})
+	if len(rows) == 0 {
+		return
+	}
+	p.blank()
+	p.line(fitting(p, besideColumns()[:6], rows))
+	p.published(d.Figures)
+}
+
+// published says what the figures of a scenario are of, and why ours are as they are.
+func (p *page) published(f *Published) {
+	p.hang(10, faint, "  theirs", f.Of+perOps(f.Per))
+	if f.Why != "" {
+		p.hang(10, faint, "  why", f.Why)
+	}
+}
+
+func perOps(n int) string {
+	if n == 1 {
+		return ""
+	}
+	return fmt.Sprintf("; figures of %d ops", n)
+}
+
+// allFigures shows the published figures of several runs, scenario by scenario.
+func (p *page) allFigures(docs []*Document, legend bool) {
+	for _, scenario := range distinct(docs, func(d *Document) string { return d.Scenario }) {
+		of := slices.DeleteFunc(slices.Clone(docs), func(d *Document) bool { return d.Scenario != scenario })
+		rows := besides(of)
+		if len(rows) == 0 {
+			continue
+		}
+		p.line(p.paint(bold, scenario) + runsText(len(of)))
+		p.line(fitting(p, besideColumns(), rows))
+		p.published(of[0].Figures)
+		p.blank()
+		if legend {
+			explain(p, besideColumns()[1:])
+			p.blank()
+			legend = false
+		}
+	}
+}
+
+func runsText(n int) string {
+	if n == 1 {
+		return ""
+	}
+	return fmt.Sprintf(", medians of %d runs", n)
+}
