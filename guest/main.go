@@ -29,7 +29,8 @@ func run() error {
 	if err := mountSystem(); err != nil {
 		return err
 	}
-	if err := loadModules("/lib/modules"); err != nil {
+	loaded, err := loadModules("/lib/modules")
+	if err != nil {
 		return err
 	}
 	port, err := openPort("powercut")
@@ -37,7 +38,7 @@ func run() error {
 		return err
 	}
 	a := &agent{port: port, in: bufio.NewReaderSize(port, 64<<10)}
-	hello := wire.Greeting{Release: release(), Ledger: "memory"}
+	hello := wire.Greeting{Release: release(), Ledger: "memory", Modules: loaded}
 	if a.ledger, err = mapLedger(); err != nil {
 		hello.Ledger, hello.Reason = "serial", err.Error()
 	} else {

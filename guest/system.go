@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"powercut/guest/buildid"
 	"powercut/guest/ledger"
 )
 
@@ -38,20 +39,24 @@ func mountSystem() error {
 }
 
 // loadModules loads the modules of dir in the order that its file "order" gives.
-func loadModules(dir string) error {
+// It returns their names and the build IDs of what the kernel then has.
+func loadModules(dir string) (map[string]string, error) {
 	list, err := os.ReadFile(filepath.Join(dir, "order"))
 	if errors.Is(err, os.ErrNotExist) {
-		return nil // a kernel with everything built in
+		return nil, nil // a kernel with everything built in
 	}
 	if err != nil {
-		return fmt.Errorf("read module order: %w", err)
+		return nil, fmt.Errorf("read module order: %w", err)
 	}
-	for name := range strings.FieldsSeq(string(list)) {
-		if err := loadModule(filepath.Join(dir, name)); err != nil {
-			return fmt.Errorf("load module %s: %w", name, err)
+	loaded := map[string]string{}
+	for file := range strings.FieldsSeq(string(list)) {
+		if err := loadModule(filepath.Join(dir, file)); err != nil {
+			return nil, fmt.Errorf("load module %s: %w", file, err)
 		}
+		_, name, _ := strings.Cut(strings.TrimSuffix(file, ".ko"), "-") // NN-NAME.ko
+		loaded[name] = buildid.Loaded(name)
 	}
-	return nil
+	return loaded, nil
 }
 
 func loadModule(path string) error {

@@ -79,6 +79,7 @@ func Fetch(ctx context.Context, spec string) (Kernel, error) {
 	if err != nil {
 		return Kernel{}, fmt.Errorf("read kernel %s from the cache folder %s: %w", spec, dir, err)
 	}
+	k.suite = source.suite
 	return k, nil
 }
 

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -44,8 +43,9 @@ var ErrDynamic = errors.New("it is linked dynamically, and the guest has no libr
 // WriteInitramfs writes an initramfs for k, uncompressed, in the format "newc"
 // (Documentation/driver-api/early-userspace/buffer-format.rst). binary, the
 // powercut program itself, becomes /init. modules are files as Closure returns
-// them; they become /lib/modules/NN-NAME.ko, decompressed, and are listed in
-// /lib/modules/order. Equal input gives equal bytes.
+// them; they become /lib/modules/NN-NAME.ko, by the names that they have in the
+// kernel, decompressed, and are listed in /lib/modules/order. Equal input gives
+// equal bytes.
 func WriteInitramfs(w io.Writer, k Kernel, modules []string, binary string, extra ...File) error {
 	if err := checkStatic(binary); err != nil {
 		return fmt.Errorf("make initramfs for %s: use %s as /init: %w", k.Release, binary, err)
@@ -211,7 +211,12 @@ func (a *archive) modules(paths []string) {
 			a.err = err
 			return
 		}
-		name := fmt.Sprintf("%02d-%s.ko", i, modules.Normal(filepath.Base(path)))
+		info, err := modules.ReadInfo(data)
+		if err != nil {
+			a.err = fmt.Errorf("%s: %w", path, err)
+			return
+		}
+		name := fmt.Sprintf("%02d-%s.ko", i, info.NameIn(path))
 		order.WriteString(name + "\n")
 		a.data(ModulesFolder+"/"+name, 0o644, data)
 	}

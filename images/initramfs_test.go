@@ -48,8 +48,8 @@ func initramfsFiles(t *testing.T) (dir string) {
 		"static":          kerneltest.Program(false),
 		"dynamic":         kerneltest.Program(true),
 		"text":            []byte("#!/bin/sh\n"),
-		"m/kernel/b-1.ko": []byte("module b"),
-		"m/a.ko.gz":       gzipped(t, []byte("module a")),
+		"m/kernel/b-1.ko": kerneltest.Module("depends="),
+		"m/a.ko.gz":       gzipped(t, kerneltest.Module("name=the_a")),
 		"tool":            []byte("tool"),
 	})
 	return dir
@@ -75,20 +75,20 @@ func TestWriteInitramfs(t *testing.T) {
 	names, members := unpack(t, first.Bytes())
 	wantNames := []string{
 		"dev", "dev/console", "proc", "sys", "tmp", "mnt", "init", "lib", "lib/modules",
-		"lib/modules/00-b_1.ko", "lib/modules/01-a.ko", "lib/modules/order", "sbin", "sbin/e2fsck", "usr", "usr/z",
+		"lib/modules/00-b_1.ko", "lib/modules/01-the_a.ko", "lib/modules/order", "sbin", "sbin/e2fsck", "usr", "usr/z",
 	}
 	if d := cmp.Diff(wantNames, names); d != "" {
 		t.Error(d)
 	}
 	for name, want := range map[string]member{
-		"dev":                   {cpio.TypeDir | 0o755, ""},
-		"dev/console":           {cpio.TypeChar | 0o600, ""},
-		"init":                  {cpio.TypeReg | 0o755, string(kerneltest.Program(false))},
-		"lib/modules/00-b_1.ko": {cpio.TypeReg | 0o644, "module b"},
-		"lib/modules/01-a.ko":   {cpio.TypeReg | 0o644, "module a"},
-		"lib/modules/order":     {cpio.TypeReg | 0o644, "00-b_1.ko\n01-a.ko\n"},
-		"sbin/e2fsck":           {cpio.TypeReg | 0o755, "tool"},
-		"usr/z":                 {cpio.TypeReg | 0o600, "tool"},
+		"dev":                     {cpio.TypeDir | 0o755, ""},
+		"dev/console":             {cpio.TypeChar | 0o600, ""},
+		"init":                    {cpio.TypeReg | 0o755, string(kerneltest.Program(false))},
+		"lib/modules/00-b_1.ko":   {cpio.TypeReg | 0o644, string(kerneltest.Module("depends="))},
+		"lib/modules/01-the_a.ko": {cpio.TypeReg | 0o644, string(kerneltest.Module("name=the_a"))},
+		"lib/modules/order":       {cpio.TypeReg | 0o644, "00-b_1.ko\n01-the_a.ko\n"},
+		"sbin/e2fsck":             {cpio.TypeReg | 0o755, "tool"},
+		"usr/z":                   {cpio.TypeReg | 0o600, "tool"},
 	} {
 		if d := cmp.Diff(want, members[name]); d != "" {
 			t.Errorf("%s: %s", name, d)
@@ -114,6 +114,7 @@ func TestWriteInitramfsRefuses(t *testing.T) {
 		"script":        {filepath.Join(dir, "text"), nil, nil, "no ELF program", nil},
 		"no binary":     {filepath.Join(dir, "gone"), nil, nil, "gone", fs.ErrNotExist},
 		"no module":     {static, []string{filepath.Join(dir, "x.ko")}, nil, "x.ko", fs.ErrNotExist},
+		"not a module":  {static, []string{tool}, nil, "tool: read module", nil},
 		"bad module":    {static, []string{filepath.Join(dir, "m/kernel/b-1.ko.xz")}, nil, "b-1", nil},
 		"relative name": {static, nil, []File{{Name: "sbin/x", Path: tool}}, "clean absolute", nil},
 		"climbing name": {static, nil, []File{{Name: "/sbin/../x", Path: tool}}, "clean absolute", nil},

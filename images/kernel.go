@@ -35,9 +35,12 @@ type Kernel struct {
 	Vmlinux string // path of the ELF file
 	Modules string // folder with modules.dep and the module files; "" if everything is built in
 	Package string // Debian package and version that it comes from; "" for one's own
+	// Replaced are modules in place of its own, or in addition to them.
+	Replaced []Replacement
 
 	config kernelConfig   // nil if unknown
-	index  *modules.Index // of Modules
+	index  *modules.Index // of Modules, and Replaced
+	suite  string         // of Debian that Package is from; "" for one's own
 	own    bool           // from Local: modules may be of another build
 }
 
@@ -143,9 +146,6 @@ func findModules(dir, release string) (string, error) {
 // that are built in need none. If the kernel lacks one, the error wraps a
 // *modules.MissingError.
 func (k Kernel) Closure(names ...string) ([]string, error) {
-	if k.Modules == "" {
-		return nil, nil // everything is built in
-	}
 	paths, err := k.index.Closure(names...)
 	if err != nil {
 		return nil, fmt.Errorf("kernel %s has %w", k.Release, err)

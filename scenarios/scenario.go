@@ -51,6 +51,7 @@ type Guest struct {
 	HdparmW    Switch     `yaml:"hdparm-w,omitempty" doc:"the drive's write cache, switched by the guest before the mount with the ATA command behind hdparm -W (ide, ahci); left out: not switched"`
 	NoMerges   Switch     `yaml:"nomerges,omitempty" doc:"on: the guest's block layer joins no neighbouring requests (queue/nomerges 2), as a kernel of 2003 hardly did: each journal block reaches the drive by itself"`
 	Scheduler  Scheduler  `yaml:"scheduler,omitempty" doc:"the guest's I/O scheduler (queue/scheduler); left out: the kernel's choice"`
+	Module     Module     `yaml:"module,omitempty" doc:"a kernel module of powercut's, in place of the kernel's own of that name or in addition (powercut modules); it is built once, for kernels of Debian; left out: none"`
 }
 
 // Filesystem is the file system under test.

@@ -63,7 +63,7 @@ func TestForm(t *testing.T) {
 		"on or off":               reflect.TypeFor[bool](),
 		"a whole number":          reflect.TypeFor[int](),
 		"a list, each a text":     reflect.TypeFor[[]string](),
-		"a mapping of memory, write-cache, hdparm-w, nomerges, scheduler": reflect.TypeFor[Guest](),
+		"a mapping of memory, write-cache, hdparm-w, nomerges, scheduler, module": reflect.TypeFor[Guest](),
 	} {
 		if got := form(typ, ""); got != want {
 			t.Errorf("form of %v is %q, want %q", typ, got, want)

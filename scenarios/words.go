@@ -5,6 +5,7 @@ import (
 
 	"powercut/guest/workload"
 	"powercut/harness/verdict"
+	"powercut/images/modules"
 )
 
 // FilesystemType names a file system as mkfs and mount do.
@@ -92,6 +93,8 @@ func choices(t reflect.Type) []string {
 		return words(On, Off)
 	case reflect.TypeFor[Scheduler]():
 		return words(NoScheduler, MQDeadline, BFQ, Kyber)
+	case reflect.TypeFor[Module]():
+		return modules.VariantNames()
 	case reflect.TypeFor[Fate]():
 		return words(Lose, Keep, Random)
 	case reflect.TypeFor[Profile]():

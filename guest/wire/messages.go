@@ -52,6 +52,9 @@ type Greeting struct {
 	// then says why.
 	Ledger string `json:"ledger"`
 	Reason string `json:"reason,omitempty"`
+	// Modules are those that the guest was told to load, with their build IDs as its
+	// kernel tells them (package buildid); empty where it does not.
+	Modules map[string]string `json:"modules,omitempty"`
 }
 
 // FoundDrive is the drive that the guest sees.

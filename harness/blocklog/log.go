@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cespare/xxhash/v2"
+	"golang.org/x/sys/unix"
 )
 
 // On disk, little endian, a log is a header of 64 bytes (magic, version u32,
@@ -41,6 +42,152 @@ const (
 
 	sectorSize = 512
 )
+
+// Writer appends events to a log file. Its methods are for one goroutine at a
+// time: the drive calls them under its lock.
+//
+// An Arrive event is with the kernel, and so outlives this process, when Append has
+// returned, and so are all events before it. Reply and Destage events wait in memory for
+// the next Arrive event, or for Settle, so that a request costs one system call. A log
+// thus outlives a harness that is killed up to a prefix: all but what followed the last
+// arrival. It outlives a guest that is killed entirely.
+type Writer struct {
+	file   *os.File
+	size   int64 // of the drive
+	at     int64 // where the next event goes
+	begun  time.Time
+	events int
+	buf    []byte // events that are not written yet; they belong before at
+	pad    [8]byte
+}
+
+// maxWaiting bounds the events that wait in memory.
+const maxWaiting = 64
+
+// Create begins a log for a drive of that many bytes.
+func Create(path string, size int64) (*Writer, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("create block log: %w", err)
+	}
+	w := &Writer{file: f, size: size, at: headerSize, begun: time.Now(), buf: make([]byte, 0, maxWaiting*eventSize)}
+	if err := w.writeHeader(); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("create block log: %w", err)
+	}
+	return w, nil
+}
+
+func (w *Writer) writeHeader() error {
+	h := make([]byte, headerSize)
+	copy(h, fileMagic)
+	binary.LittleEndian.PutUint32(h[8:], version)
+	binary.LittleEndian.PutUint64(h[16:], uint64(w.size))
+	binary.LittleEndian.PutUint64(h[24:], uint64(w.events))
+	binary.LittleEndian.PutUint64(h[56:], xxhash.Sum64(h[:56]))
+	_, err := w.file.WriteAt(h, 0)
+	return err
+}
+
+// Now is the time since the log was begun.
+func (w *Writer) Now() time.Duration { return time.Since(w.begun) }
+
+// Events is the number of events so far: the position of the next one.
+func (w *Writer) Events() int { return w.events }
+
+// Append adds an event and, for a write's Arrive, its payload; it sets e.DataAt.
+func (w *Writer) Append(e *Event, payload []byte) error {
+	e.DataAt = 0
+	var sum uint64
+	if len(payload) > 0 {
+		e.DataAt = w.at + eventSize
+		sum = checkSum(payload)
+	}
+	n := len(w.buf)
+	w.buf = w.buf[:n+eventSize]
+	encode(w.buf[n:], e, sum)
+	w.at += eventSize
+	w.events++
+	if e.Kind == Arrive || len(w.buf) == cap(w.buf) {
+		return w.write(payload)
+	}
+	return nil
+}
+
+// Settle brings all events that wait in memory to the kernel.
+func (w *Writer) Settle() error {
+	if len(w.buf) == 0 {
+		return nil
+	}
+	return w.write(nil)
+}
+
+// write writes what waits in memory, and after it a payload.
+func (w *Writer) write(payload []byte) error {
+	pad := padding(len(payload))
+	parts := [][]byte{w.buf, payload, w.pad[:pad]}
+	if len(payload) == 0 {
+		parts = parts[:1]
+	}
+	want := len(w.buf) + len(payload) + pad
+	n, err := unix.Pwritev(int(w.file.Fd()), parts, w.at-int64(len(w.buf)))
+	if err == nil && n != want {
+		err = fmt.Errorf("%d of %d bytes were written: %w", n, want, unix.ENOSPC)
+	}
+	if err != nil {
+		return fmt.Errorf("append to block log: %w", err)
+	}
+	w.at += int64(len(payload) + pad)
+	w.buf = w.buf[:0]
+	return nil
+}
+
+// ReadAt reads back from the log file: payloads lie at Event.DataAt.
+func (w *Writer) ReadAt(p []byte, off int64) (int, error) { return w.file.ReadAt(p, off) }
+
+// Close completes the log and closes the file.
+func (w *Writer) Close() error {
+	err := w.Settle()
+	if err == nil {
+		err = w.writeHeader()
+	}
+	return errors.Join(err, w.file.Close())
+}
+
+// checkSum is that of a payload: CRC-32C, which the processor computes.
+func checkSum(payload []byte) uint64 { return uint64(crc32.Checksum(payload, castagnoli)) }
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func padding(n int) int { return -n & 7 }
+
+func encode(b []byte, e *Event, sum uint64) {
+	le := binary.LittleEndian
+	b[0], b[1], b[2], b[3] = byte(e.Kind), byte(e.Op), 0, byte(e.Spoil.Kind)
+	if e.FUA {
+		b[2] |= flagFUA
+	}
+	if e.NoEffect {
+		b[2] |= flagNoEffect
+	}
+	if e.Through {
+		b[2] |= flagThrough
+	}
+	le.PutUint32(b[4:], uint32(e.Errno))
+	le.PutUint64(b[8:], e.Request)
+	le.PutUint64(b[16:], uint64(e.Offset))
+	le.PutUint64(b[24:], uint64(e.Length))
+	le.PutUint64(b[32:], uint64(e.Time))
+	le.PutUint64(b[40:], e.Started)
+	le.PutUint64(b[48:], e.Acked)
+	le.PutUint64(b[56:], uint64(e.DataAt))
+	le.PutUint32(b[64:], uint32(e.Spoil.From))
+	le.PutUint32(b[68:], uint32(e.Spoil.To))
+	le.PutUint16(b[72:], uint16(e.Spoil.Bit))
+	clear(b[74:80])
+	le.PutUint64(b[80:], sum)
+	le.PutUint64(b[88:], xxhash.Sum64(b[:88]))
+}
 
 // ErrDamaged is wrapped by the errors of Load that are about the file's content.
 var ErrDamaged = errors.New("block log is damaged")

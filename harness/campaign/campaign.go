@@ -40,6 +40,8 @@ type Lab struct {
 	// Kernel is an image of the user's own, in place of the scenario's kernel, and
 	// Modules its modules; empty: the scenario's.
 	Kernel, Modules string
+	// ModuleFiles are modules of the user's own, each in place of the kernel's.
+	ModuleFiles []string
 	// Params are added to the guest kernel's command line.
 	Params []string
 	// SerialLedger sends the ledger over the control channel even where the guest
@@ -139,7 +141,24 @@ func (r *run) kernelName() string {
 	return r.scenario.Kernel
 }
 
+// kernel gets the kernel, with the modules that are to be in place of its own.
 func (r *run) kernel(ctx context.Context) (images.Kernel, error) {
+	k, err := r.stockKernel(ctx)
+	if err != nil {
+		return k, err
+	}
+	if name := string(r.scenario.Guest.Module); name != "" {
+		k, err = k.WithVariant(ctx, name, func(text string) { r.lab.Progress.Stage(text, 0) })
+	}
+	for _, file := range r.lab.ModuleFiles {
+		if err == nil {
+			k, err = k.WithModule(file)
+		}
+	}
+	return k, err
+}
+
+func (r *run) stockKernel(ctx context.Context) (images.Kernel, error) {
 	if r.lab.Kernel != "" || strings.Contains(r.scenario.Kernel, "/") {
 		return images.Local(ctx, r.kernelName(), r.lab.Modules)
 	}

@@ -103,6 +103,9 @@ func (r *run) document() *report.Document {
 	if f := s.Figures; len(f.Mean) > 0 {
 		doc.Figures = &report.Published{Of: f.Of, Per: f.Ops(), Why: f.Why}
 	}
+	for _, m := range r.machine.Spec.Kernel.Replaced {
+		doc.Machine.Modules = append(doc.Machine.Modules, report.Module{Name: m.Module, Variant: m.Variant, Path: m.Path, BuildID: m.BuildID})
+	}
 	if s.Matrix.Of != "" {
 		doc.Matrix = &report.Matrix{Of: s.Matrix.Of, Cell: s.Matrix.Cell}
 		for _, c := range s.Matrix.Compare {

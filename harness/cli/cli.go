@@ -34,6 +34,7 @@ type commands struct {
 
 	Run       runCommand       `cmd:"" help:"Run scenarios and say which acknowledged writes survived."`
 	Scenarios scenariosCommand `cmd:"" help:"List the scenarios."`
+	Modules   modulesCommand   `cmd:"" help:"Kernel modules of powercut's own, which change how a guest syncs: list them, build them."`
 	Doctor    doctorCommand    `cmd:"" help:"Say what this machine lacks, and the command that brings it."`
 	Bench     benchCommand     `cmd:"" help:"Measure powercut itself, as ratios within one run."`
 	Report    reportCommand    `cmd:"" help:"Make reports of runs that are over."`

@@ -25,6 +25,7 @@ type runCommand struct {
 	Seeds        string   `help:"Run once for each seed of a range, such as 1-20." placeholder:"FIRST-LAST" xor:"seed"`
 	Kernel       string   `help:"A kernel: debian:VERSION, or a bzImage or vmlinux of one's own, in place of the scenario's." placeholder:"KERNEL"`
 	Modules      string   `help:"The modules of one's own kernel: a lib/modules/RELEASE folder." placeholder:"DIR" type:"existingdir"`
+	Module       []string `help:"A kernel module of one's own, in place of the kernel's; may be repeated." placeholder:"FILE.ko" type:"existingfile" sep:"none"`
 	KernelParam  []string `help:"Add a parameter to the guest kernel's command line; may be repeated." placeholder:"PARAM" sep:"none"`
 	Runs         string   `help:"Where run folders go." default:"runs" placeholder:"DIR"`
 	QEMU         string   `name:"qemu" help:"The QEMU binary." placeholder:"PATH"`
@@ -52,7 +53,7 @@ func (c *runCommand) Run(ctx context.Context, s Streams, t *talk) error {
 	r := format.Results{Several: len(list)*len(seeds) > 1}
 	err = c.all(ctx, s, t, list, seeds, &r)
 	if err == nil || len(r.Runs) > 0 || len(outputs) > 0 && ctx.Err() == nil {
-		err = errors.Join(err, c.print(ctx, s.Out, outputs, r))
+		err = errors.Join(err, c.print(s.Out, outputs, r))
 	}
 	if err != nil {
 		return err
@@ -113,6 +114,9 @@ func (c *runCommand) check(s scenarios.Scenario) error {
 	if image == "" {
 		return images.CheckSpec(s.Kernel)
 	}
+	if s.Guest.Module != "" {
+		return fmt.Errorf("guest.module: %s is built for kernels of Debian (%s), and --kernel is another; give a module built for it with --module", s.Guest.Module, strings.Join(images.Specs(), ", "))
+	}
 	_, err := os.Stat(image)
 	return err
 }
@@ -154,7 +158,7 @@ func (c *runCommand) all(ctx context.Context, s Streams, t *talk, list []scenari
 	progress := t.begin(s)
 	defer progress.Done()
 	lab := &campaign.Lab{
-		Runs: c.Runs, Binary: binary, QEMU: c.QEMU, Kernel: c.Kernel, Modules: c.Modules,
+		Runs: c.Runs, Binary: binary, QEMU: c.QEMU, Kernel: c.Kernel, Modules: c.Modules, ModuleFiles: c.Module,
 		Params: c.KernelParam, SerialLedger: c.SerialLedger, QEMULog: c.QEMULog, Progress: progress,
 	}
 	for _, scenario := range list {
@@ -165,9 +169,6 @@ func (c *runCommand) all(ctx context.Context, s Streams, t *talk, list []scenari
 				r.Broken = append(r.Broken, format.Broken{Scenario: scenario.Name, Seed: seed, Err: err})
 				return err
 			}
-			if err := keepPage(ctx, doc); err != nil { // the run is as good without it
-				t.Warn("no page for a browser", "error", err)
-			}
 			t.Info("run ended", "scenario", doc.Scenario, "seed", seed, "held", doc.Held, "seconds", doc.Elapsed, "folder", doc.Folder)
 			r.Runs = append(r.Runs, doc)
 		}
@@ -177,8 +178,8 @@ func (c *runCommand) all(ctx context.Context, s Streams, t *talk, list []scenari
 
 // print makes the reports. Where none of them goes to standard output, the tables do:
 // one run in full, several in one summary.
-func (c *runCommand) print(ctx context.Context, w io.Writer, outputs []output, r format.Results) error {
-	if err := writeOutputs(w, outputs, func(w io.Writer, f format.Format) error { return write(ctx, w, f, r) }); err != nil {
+func (c *runCommand) print(w io.Writer, outputs []output, r format.Results) error {
+	if err := writeOutputs(w, outputs, func(w io.Writer, f format.Format) error { return format.Write(w, f, r) }); err != nil {
 		return err
 	}
 	o := report.Options{Colour: colour(w), Explain: c.Explain, Quiet: c.Quiet}

@@ -86,6 +86,9 @@ func TestExamineBareMachine(t *testing.T) {
 	if c := find(t, d, "nbdkit"); c.State != Optional || c.For != "powercut bench" || c.Fix != "apt-get install nbdkit" {
 		t.Errorf("check %+v", c)
 	}
+	if c := find(t, d, "make"); c.State != Optional || !strings.Contains(c.For, "guest.module") || c.Fix != "apt-get install make" {
+		t.Errorf("check %+v", c)
+	}
 	if c := checkAccelerator("7.2", nil); c.Detail != "not tried yet: the first run will" {
 		t.Errorf("check %+v", c)
 	}

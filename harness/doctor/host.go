@@ -12,6 +12,7 @@ import (
 	"powercut/harness/machine"
 	"powercut/harness/qemu"
 	"powercut/images/cache"
+	"powercut/images/kbuild"
 )
 
 // checkAccelerator says what earlier runs found out about KVM. It is for the first
@@ -58,13 +59,17 @@ type tool struct{ name, pkg, purpose string }
 
 func tools() []tool {
 	const bench, tests = "powercut bench", "the tests of the drive"
-	return []tool{
+	all := []tool{
 		{"nbdkit", "nbdkit", bench},
 		{"qemu-img", "qemu-utils", "drives on image files, " + bench + ", " + tests},
 		{"qemu-io", "qemu-utils", tests},
 		{"nbdinfo", "libnbd-bin", tests},
 		{"nbdcopy", "libnbd-bin", tests},
 	}
+	for _, t := range kbuild.Tools() {
+		all = append(all, tool{t.Name, t.Package, "building kernel modules (guest.module)"})
+	}
+	return all
 }
 
 func checkTool(t tool) Check {

@@ -108,7 +108,11 @@ func (s Spec) modules() []string {
 		qemu.IDE: {"ata_piix", "sd_mod"}, qemu.AHCI: {"ahci", "sd_mod"}, qemu.SCSI: {"virtio_scsi", "sd_mod"},
 		qemu.VirtioBlk: {"virtio_blk"}, qemu.NVMe: {"nvme"},
 	}[s.Bus]
-	return slices.Concat([]string{"virtio_pci", "virtio_console"}, bus, s.Modules)
+	all := slices.Concat([]string{"virtio_pci", "virtio_console"}, bus, s.Modules)
+	for _, r := range s.Kernel.Replaced {
+		all = append(all, r.Module)
+	}
+	return all
 }
 
 // features are what the kernel must have, by the names of its options.
@@ -256,7 +260,21 @@ func (m *Machine) openTemplate(ctx context.Context) error {
 		return fmt.Errorf("read template: %w", err)
 	}
 	m.Greeting, m.Drive = told.Greeting, told.Drive
+	if err := m.checkReplaced(); err != nil {
+		return err
+	}
 	return m.cache.Prune(ctx, templateKind, keep, m.key)
+}
+
+// checkReplaced demands that the guest has loaded the very modules that it was to
+// load in place of the kernel's own.
+func (m *Machine) checkReplaced() error {
+	for _, r := range m.Spec.Kernel.Replaced {
+		if got := m.Greeting.Modules[r.Module]; got != r.BuildID {
+			return fmt.Errorf("prepare guest: it was to load %s from %s (build ID %s), and its kernel says that it has one of build ID %q", r.Module, r.Path, r.BuildID, got)
+		}
+	}
+	return nil
 }
 
 func (m *Machine) readTemplate(ctx context.Context) ([]byte, error) {

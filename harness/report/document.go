@@ -38,13 +38,22 @@ type Document struct {
 
 // Machine says what the run ran on.
 type Machine struct {
-	Kernel      string `json:"kernel" doc:"the guest kernel as asked for, such as debian:6.1"`
-	Release     string `json:"release" doc:"the guest kernel's release, as its uname says"`
-	QEMU        string `json:"qemu" doc:"version of QEMU"`
-	Accelerator string `json:"accelerator" doc:"kvm or tcg"`
-	Reason      string `json:"accelerator_reason" doc:"why it is this one"`
-	Ledger      string `json:"ledger" doc:"memory, or serial where the guest kernel has no /dev/mem or serial was asked for: then acks reach the harness late, the last ones not at all, and all ops of the plan count as begun"`
-	MemoryMiB   int    `json:"memory_mib" doc:"memory of the guest, MiB"`
+	Kernel      string   `json:"kernel" doc:"the guest kernel as asked for, such as debian:6.1"`
+	Release     string   `json:"release" doc:"the guest kernel's release, as its uname says"`
+	Modules     []Module `json:"modules,omitempty" doc:"kernel modules in place of the kernel's own, or in addition; the guest has proved that it loaded these"`
+	QEMU        string   `json:"qemu" doc:"version of QEMU"`
+	Accelerator string   `json:"accelerator" doc:"kvm or tcg"`
+	Reason      string   `json:"accelerator_reason" doc:"why it is this one"`
+	Ledger      string   `json:"ledger" doc:"memory, or serial where the guest kernel has no /dev/mem or serial was asked for: then acks reach the harness late, the last ones not at all, and all ops of the plan count as begun"`
+	MemoryMiB   int      `json:"memory_mib" doc:"memory of the guest, MiB"`
+}
+
+// Module is a kernel module that is not the kernel's own.
+type Module struct {
+	Name    string `json:"name" doc:"the module that it is, or in whose place, such as ext4"`
+	Variant string `json:"variant,omitempty" doc:"which of powercut's modules it is, such as ext4-2.4-fsync; absent where the user gave it"`
+	Path    string `json:"path" doc:"its file"`
+	BuildID string `json:"build_id" doc:"the linker's hash of it, in hexadecimal, as the guest's kernel told it"`
 }
 
 // The kinds of ledger that Machine names.

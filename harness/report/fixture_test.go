@@ -137,6 +137,10 @@ func barrierOff() *Document {
 		Machine: Machine{
 			Kernel: "debian:5.10", Release: "5.10.0-39-amd64", QEMU: "7.2.22", Accelerator: "kvm",
 			Reason: "it answered in 0.4 s", Ledger: LedgerSerial, MemoryMiB: 192,
+			Modules: []Module{
+				{Name: "fsync_range", Variant: "fsync_range", Path: "/c/fsync_range.ko", BuildID: "c7a9168eaf470ce4"},
+				{Name: "ext4", Path: "/home/me/linux/fs/ext4/ext4.ko", BuildID: "0d3f"},
+			},
 		},
 		Filesystem: Filesystem{Type: "ext4", Bytes: 64 << 20, Mount: "barrier=0"},
 		Drive:      Drive{Bus: "ide", WriteCache: true, Timing: "none", Faults: []string{"flush-ignored"}, AtCut: "lose"},

@@ -75,14 +75,17 @@ func (d *Document) Facts() []Fact {
 		{Name: "scenario", Text: d.Scenario},
 		{Name: "about", Text: d.About},
 		{Name: "kernel", Text: kernel(d.Machine)},
-		{Name: "file system", Text: filesystem(d.Filesystem)},
-		{Name: "drive", Text: drive(d.Drive)},
 	}
 	add := func(when, warning bool, name, text string) {
 		if when {
 			facts = append(facts, Fact{Name: name, Text: text, Warning: warning})
 		}
 	}
+	for _, m := range d.Machine.Modules {
+		add(true, true, "module", m.String())
+	}
+	add(true, false, "file system", filesystem(d.Filesystem))
+	add(true, false, "drive", drive(d.Drive))
 	add(len(d.Drive.Faults) > 0, true, "faults", "deliberate: "+strings.Join(d.Drive.Faults, ", "))
 	add(d.Drive.Seen != (Seen{}) && !d.Drive.onFile(), false, "seen", seen(d.Drive.Seen))
 	add(true, false, "the cut", fate(d.Drive))

@@ -93,6 +93,17 @@ func kernel(m Machine) string {
 	return fmt.Sprintf("%s (%s)", m.Release, m.Kernel)
 }
 
+// String says which module it is, and in whose place.
+func (m Module) String() string {
+	switch m.Variant {
+	case "":
+		return fmt.Sprintf("%s, loaded as %s", m.Path, m.Name)
+	case m.Name:
+		return m.Variant + ", in addition to the kernel's own"
+	}
+	return fmt.Sprintf("%s, in place of the kernel's own %s", m.Variant, m.Name)
+}
+
 func emulator(m Machine) string {
 	s := fmt.Sprintf("QEMU %s, %s", m.QEMU, m.Accelerator)
 	if m.Accelerator == "tcg" {

@@ -251,13 +251,14 @@ func compareNumbers(a, b string) int {
 
 func isDigits(s string) bool { return s != "" && s[0] >= '0' && s[0] <= '9' }
 
-// Download fetches a package and returns its file, in the state's folder. apt
-// has checked it against the signed lists.
+// Download fetches a package, "NAME" or "NAME=VERSION", and returns its file, in
+// the state's folder. apt has checked it against the signed lists.
 func (a *Apt) Download(ctx context.Context, name string) (string, error) {
 	if err := a.command(downloadTimeout, "apt-get", "download", name).Run(ctx); err != nil {
 		return "", fmt.Errorf("download Debian package %s: %w", name, err)
 	}
-	files, err := filepath.Glob(filepath.Join(a.dir, name+"_*.deb"))
+	plain, _, _ := strings.Cut(name, "=")
+	files, err := filepath.Glob(filepath.Join(a.dir, plain+"_*.deb"))
 	if err != nil || len(files) != 1 {
 		return "", fmt.Errorf("download Debian package %s: apt-get left %d files of it", name, len(files))
 	}

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -24,7 +25,7 @@ import (
 const MaxModules = 50_000
 
 // Index is what is known about one kernel's modules. It does not change once
-// it has been read.
+// it has been read: Replace makes another.
 type Index struct {
 	dir     string
 	modules map[string]module   // by normalised name
@@ -34,7 +35,7 @@ type Index struct {
 
 // module is one module file.
 type module struct {
-	path string   // relative to the folder
+	path string   // relative to the folder; absolute after Replace
 	deps []string // names; must be loaded before
 	pre  []string // names or aliases; should be loaded before, if there
 	post []string // names or aliases; should be loaded after, if there
@@ -74,7 +75,8 @@ func IsModule(name string) bool {
 	return false
 }
 
-// Open reads the index of the modules in dir. "" is a kernel without modules.
+// Open reads the index of the modules in dir. "" is a kernel without modules,
+// which has built in whatever is asked of it.
 func Open(dir string) (*Index, error) {
 	x := &Index{dir: dir, modules: map[string]module{}, builtin: map[string]bool{}, aliases: map[string][]string{}}
 	if dir == "" {
@@ -98,6 +100,29 @@ func Open(dir string) (*Index, error) {
 
 // Len returns the number of module files.
 func (x *Index) Len() int { return len(x.modules) }
+
+// Path returns the file of a module; "" where there is none.
+func (x *Index) Path(name string) string {
+	m, ok := x.modules[Normal(name)]
+	if !ok {
+		return ""
+	}
+	return x.file(m)
+}
+
+func (x *Index) file(m module) string {
+	if filepath.IsAbs(m.path) {
+		return m.path
+	}
+	return filepath.Join(x.dir, m.path)
+}
+
+// Replace returns an index in which the module called name is the one in file, an
+// absolute path, which info tells of. It is added where there was none.
+func (x *Index) Replace(name, file string, info Info) (*Index, error) {
+	y := &Index{dir: x.dir, modules: maps.Clone(x.modules), builtin: x.builtin, aliases: x.aliases}
+	return y, y.put(Normal(name), info.module(file))
+}
 
 // Builtin reports whether name is part of the kernel itself.
 func (x *Index) Builtin(name string) bool { return x.builtin[Normal(name)] }
@@ -136,7 +161,10 @@ func (c *closure) add(name, neededBy string) error {
 		return nil
 	}
 	m, ok := c.index.modules[name]
-	if !ok {
+	switch {
+	case !ok && c.index.dir == "":
+		return nil
+	case !ok:
 		return &MissingError{Name: name, NeededBy: neededBy}
 	}
 	c.seen[name] = true
@@ -148,7 +176,7 @@ func (c *closure) add(name, neededBy string) error {
 			return err
 		}
 	}
-	c.paths = append(c.paths, filepath.Join(c.index.dir, m.path))
+	c.paths = append(c.paths, c.index.file(m))
 	return c.addSoft(m.post, name)
 }
 

@@ -14,24 +14,37 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 	"github.com/ulikunitz/xz"
+
+	"powercut/guest/buildid"
 )
 
 // MaxFile bounds one module, decompressed, in bytes. One with debug information
 // may well have some 100 MiB.
 const MaxFile = 512 << 20
 
-// Info is the .modinfo section of a module: what modinfo(8) shows.
+// Info is what a module says of itself: its .modinfo section, which modinfo(8)
+// shows, and its build ID.
 type Info struct {
+	Name     string   // "ext4"; "" in modules older than Linux 4.12
 	Depends  []string // modules that it needs
 	Softdeps []string // in the form "pre: A B post: C"
 	Aliases  []string
 	Vermagic string // "6.1.0-57-amd64 SMP preempt mod_unload modversions"
+	BuildID  string // the linker's hash of the module, in hexadecimal; "" where it has none
 }
 
 // Release returns the kernel release that the module was built for.
 func (i Info) Release() string {
 	release, _, _ := strings.Cut(i.Vermagic, " ")
 	return release
+}
+
+// NameIn returns the name that the module has in the kernel; file is where it is.
+func (i Info) NameIn(file string) string {
+	if i.Name != "" {
+		return i.Name
+	}
+	return Normal(file)
 }
 
 // Load reads a module and decompresses it as the ending of its name asks.
@@ -97,7 +110,15 @@ func ReadInfo(data []byte) (Info, error) {
 	if err != nil {
 		return Info{}, fmt.Errorf("read module: %w", err)
 	}
-	return parseInfo(string(text)), nil
+	info := parseInfo(string(text))
+	if note := f.Section(buildid.Section); note != nil {
+		data, err := note.Data()
+		if err != nil {
+			return Info{}, fmt.Errorf("read module: %w", err)
+		}
+		info.BuildID = buildid.Parse(data)
+	}
+	return info, nil
 }
 
 // parseInfo reads "key=value" strings, each ended by a zero byte.
@@ -106,6 +127,8 @@ func parseInfo(text string) Info {
 	for field := range strings.SplitSeq(text, "\x00") {
 		key, value, _ := strings.Cut(field, "=")
 		switch key {
+		case "name":
+			info.Name = Normal(value)
 		case "depends":
 			for dep := range strings.SplitSeq(value, ",") {
 				if dep != "" {
@@ -117,7 +140,7 @@ func parseInfo(text string) Info {
 		case "alias":
 			info.Aliases = append(info.Aliases, value)
 		case "vermagic":
-			info.Vermagic = value
+			info.Vermagic = strings.TrimSpace(value)
 		}
 	}
 	return info
@@ -150,14 +173,19 @@ func (x *Index) scan() error {
 
 func (x *Index) putInfo(rel string, info Info) error {
 	name := Normal(rel)
-	m := module{path: rel, deps: info.Depends}
-	for _, s := range info.Softdeps {
-		m.addSoftdep(strings.Fields(s))
-	}
 	for _, a := range info.Aliases {
 		x.addAlias(a, name)
 	}
-	return x.put(name, m)
+	return x.put(name, info.module(rel))
+}
+
+// module is what the index keeps of a module in a file.
+func (i Info) module(file string) module {
+	m := module{path: file, deps: i.Depends}
+	for _, s := range i.Softdeps {
+		m.addSoftdep(strings.Fields(s))
+	}
+	return m
 }
 
 // Write leaves the index in the folder as depmod's text files, so that the next

@@ -60,21 +60,50 @@ func Kernel(machine elf.Machine, content []byte, notes ...Note) []byte {
 // Module returns a relocatable ELF file with a .modinfo section of the given
 // "key=value" fields.
 func Module(fields ...string) []byte {
-	info := []byte(strings.Join(fields, "\x00") + "\x00")
-	names := []byte("\x00.modinfo\x00.shstrtab\x00")
-	infoAt := uint64(headerSize)
-	namesAt := infoAt + uint64(len(info))
-	tableAt := namesAt + uint64(len(names))
+	return module(section{".modinfo", elf.SHT_PROGBITS, modinfo(fields)})
+}
+
+// LinkedModule is a Module with a build ID.
+func LinkedModule(id string, fields ...string) []byte {
+	var note bytes.Buffer
+	for _, word := range []uint32{4, uint32(len(id)), 3} { // NT_GNU_BUILD_ID
+		write(&note, word)
+	}
+	note.WriteString("GNU\x00" + id)
+	return module(section{".modinfo", elf.SHT_PROGBITS, modinfo(fields)}, section{".note.gnu.build-id", elf.SHT_NOTE, note.Bytes()})
+}
+
+func modinfo(fields []string) []byte { return []byte(strings.Join(fields, "\x00") + "\x00") }
+
+type section struct {
+	name string
+	kind elf.SectionType
+	data []byte
+}
+
+func module(sections ...section) []byte {
+	names := "\x00"
+	for _, s := range sections {
+		names += s.name + "\x00"
+	}
+	const table = ".shstrtab"
+	sections = append(sections, section{table, elf.SHT_STRTAB, []byte(names + table + "\x00")})
+	var content, headers bytes.Buffer
+	write(&headers, elf.Section64{})
+	nameAt := uint32(1)
+	for _, s := range sections {
+		write(&headers, elf.Section64{Name: nameAt, Type: uint32(s.kind), Off: uint64(headerSize + content.Len()), Size: uint64(len(s.data))})
+		nameAt += uint32(len(s.name)) + 1
+		content.Write(s.data)
+	}
 	var b bytes.Buffer
 	write(&b, elf.Header64{
 		Ident: ident(), Type: uint16(elf.ET_REL), Machine: uint16(elf.EM_X86_64), Version: 1,
-		Shoff: tableAt, Ehsize: headerSize, Shentsize: sectionSize, Shnum: 3, Shstrndx: 2,
+		Shoff: uint64(headerSize + content.Len()), Ehsize: headerSize, Shentsize: sectionSize,
+		Shnum: uint16(len(sections) + 1), Shstrndx: uint16(len(sections)),
 	})
-	b.Write(info)
-	b.Write(names)
-	write(&b, elf.Section64{})
-	write(&b, elf.Section64{Name: 1, Type: uint32(elf.SHT_PROGBITS), Off: infoAt, Size: uint64(len(info))})
-	write(&b, elf.Section64{Name: 10, Type: uint32(elf.SHT_STRTAB), Off: namesAt, Size: uint64(len(names))})
+	b.Write(content.Bytes())
+	b.Write(headers.Bytes())
 	return b.Bytes()
 }
 

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"text/tabwriter"
+
+	"powercut/images"
+	"powercut/images/modules"
+)
+
+// modulesCommand is about kernel modules of ours, which guest.module names.
+type modulesCommand struct {
+	List  modulesList  `cmd:"" default:"1" help:"List the modules that guest.module may name."`
+	Build modulesBuild `cmd:"" help:"Build them, and keep them in the cache: a run builds what it needs by itself."`
+}
+
+type modulesList struct{}
+
+// Run lists the modules.
+func (modulesList) Run(s Streams) error {
+	t := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
+	for _, v := range modules.Variants() {
+		place := "in place of " + v.Module
+		if v.Folder == "" {
+			place = "in addition"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\n", v.Name, place, v.About)
+	}
+	return t.Flush()
+}
+
+type modulesBuild struct {
+	Names  []string `arg:"" optional:"" name:"module" help:"Which; all by default."`
+	Kernel string   `help:"The kernel: debian:VERSION." default:"debian:6.1" placeholder:"KERNEL"`
+}
+
+// Run builds the modules.
+func (c *modulesBuild) Run(ctx context.Context, s Streams) error {
+	if len(c.Names) == 0 {
+		c.Names = modules.VariantNames()
+	}
+	for _, name := range c.Names {
+		if _, err := modules.FindVariant(name); err != nil {
+			return &usageError{err}
+		}
+	}
+	if err := images.CheckSpec(c.Kernel); err != nil {
+		return &usageError{err}
+	}
+	k, err := images.Fetch(ctx, c.Kernel)
+	if err != nil {
+		return err
+	}
+	stages := func(text string) { fmt.Fprintln(s.Err, text) }
+	slices.Sort(c.Names)
+	for _, name := range slices.Compact(c.Names) {
+		with, err := k.WithVariant(ctx, name, stages)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(s.Out, "%s  %s\n", name, with.Replaced[0].Path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
