@@ -14,7 +14,7 @@ import (
 
 // outputFlags say which reports a command makes.
 type outputFlags struct {
-	Report []string `help:"Make a report: text, json, junit, ktap or markdown. With =FILE it goes there, without in place of the table. May be repeated." placeholder:"FORMAT[=FILE]" sep:"none"`
+	Report []string `help:"Make a report: text, json, junit, ktap, markdown or html. With =FILE it goes there, without in place of the table. May be repeated." placeholder:"FORMAT[=FILE]" sep:"none"`
 	JSON   bool     `name:"json" help:"Short for --report json."`
 }
 
@@ -56,7 +56,7 @@ func (f outputFlags) outputs() ([]output, error) {
 }
 
 // formats are those of package format, and the page.
-func formats() []format.Format { return format.All() }
+func formats() []format.Format { return append(format.All(), page) }
 
 func formatNames() string {
 	var names []string

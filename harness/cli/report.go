@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"context"
 	"io"
+	"path/filepath"
 
 	"powercut/harness/report"
 	"powercut/harness/report/format"
@@ -11,16 +13,17 @@ type reportCommand struct {
 	Runs    []string `arg:"" help:"A run folder, a folder of run folders, or a JSON report; or several of these."`
 	Explain bool     `help:"Say what each column of the table means."`
 	Full    int      `help:"List so many lost ops of a call one by one." default:"6" placeholder:"N"`
+	Plots   string   `help:"Write the plots into this folder, as SVG files; of several runs each into a folder of its own in it." placeholder:"DIR"`
 	outputFlags
 }
 
 // Help says what the exit code means.
 func (*reportCommand) Help() string {
-	return "Exits with 0 whatever the runs found, with 2 where a report cannot be read."
+	return "Exits with 0 whatever the runs found, with 2 where a report cannot be read. html of several runs is a list of them, and gives each run folder that has no report.html one."
 }
 
 // Run makes the reports.
-func (c *reportCommand) Run(s Streams, t *talk) error {
+func (c *reportCommand) Run(ctx context.Context, s Streams, t *talk) error {
 	outputs, err := c.outputs()
 	if err != nil {
 		return err
@@ -37,10 +40,29 @@ func (c *reportCommand) Run(s Streams, t *talk) error {
 		}
 	}
 	r.Several = len(r.Runs) != 1
+	if c.Plots != "" {
+		if err := c.plots(ctx, r.Runs); err != nil || len(outputs) == 0 {
+			return err
+		}
+	}
 	if !printed(outputs) && len(outputs) == 0 {
 		return c.table(s.Out, r)
 	}
-	return writeOutputs(s.Out, outputs, func(w io.Writer, f format.Format) error { return format.Write(w, f, r) })
+	return writeOutputs(s.Out, outputs, func(w io.Writer, f format.Format) error { return write(ctx, w, f, r) })
+}
+
+// plots writes the plots of all runs.
+func (c *reportCommand) plots(ctx context.Context, docs []*report.Document) error {
+	for _, d := range docs {
+		dir := c.Plots
+		if len(docs) > 1 {
+			dir = filepath.Join(dir, filepath.Base(d.Folder))
+		}
+		if err := writePlots(ctx, dir, d); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (c *reportCommand) table(w io.Writer, r format.Results) error {

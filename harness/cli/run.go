@@ -53,7 +53,7 @@ func (c *runCommand) Run(ctx context.Context, s Streams, t *talk) error {
 	r := format.Results{Several: len(list)*len(seeds) > 1}
 	err = c.all(ctx, s, t, list, seeds, &r)
 	if err == nil || len(r.Runs) > 0 || len(outputs) > 0 && ctx.Err() == nil {
-		err = errors.Join(err, c.print(s.Out, outputs, r))
+		err = errors.Join(err, c.print(ctx, s.Out, outputs, r))
 	}
 	if err != nil {
 		return err
@@ -169,6 +169,9 @@ func (c *runCommand) all(ctx context.Context, s Streams, t *talk, list []scenari
 				r.Broken = append(r.Broken, format.Broken{Scenario: scenario.Name, Seed: seed, Err: err})
 				return err
 			}
+			if err := keepPage(ctx, doc); err != nil { // the run is as good without it
+				t.Warn("no page for a browser", "error", err)
+			}
 			t.Info("run ended", "scenario", doc.Scenario, "seed", seed, "held", doc.Held, "seconds", doc.Elapsed, "folder", doc.Folder)
 			r.Runs = append(r.Runs, doc)
 		}
@@ -178,8 +181,8 @@ func (c *runCommand) all(ctx context.Context, s Streams, t *talk, list []scenari
 
 // print makes the reports. Where none of them goes to standard output, the tables do:
 // one run in full, several in one summary.
-func (c *runCommand) print(w io.Writer, outputs []output, r format.Results) error {
-	if err := writeOutputs(w, outputs, func(w io.Writer, f format.Format) error { return format.Write(w, f, r) }); err != nil {
+func (c *runCommand) print(ctx context.Context, w io.Writer, outputs []output, r format.Results) error {
+	if err := writeOutputs(w, outputs, func(w io.Writer, f format.Format) error { return write(ctx, w, f, r) }); err != nil {
 		return err
 	}
 	o := report.Options{Colour: colour(w), Explain: c.Explain, Quiet: c.Quiet}

@@ -161,12 +161,12 @@ func (d *Drive) Stop(reason string) {
 func (d *Drive) stop(reason string) {
 	if !d.done {
 		d.done, d.reason = true, reason
-		if err := d.cfg.Log.Settle(); err != nil && d.err == nil {
-			d.err = err
-		}
 		close(d.stopped)
 		if d.actuator != nil {
 			d.actuator.wake()
+		}
+		if err := d.cfg.Log.Settle(); err != nil && d.err == nil {
+			d.err = err
 		}
 	}
 }

@@ -14,6 +14,10 @@ const SectorSize = 512
 // page of 4096 bytes, the block size of most file systems.
 const pageSectors = 8
 
+// groupPages is the number of pages that share an entry of the map, so that a long
+// write costs few of them.
+const groupPages = 32
+
 // ref says where a sector's bytes are; or, in Media's table of pages, where those of a
 // page are, all in one piece.
 type ref int64
@@ -34,17 +38,17 @@ const (
 //
 // Media is for one goroutine at a time.
 type Media struct {
-	size  int64
-	base  io.ReaderAt
-	data  io.ReaderAt
-	pages map[int64]ref
-	parts map[int64]*[pageSectors]ref // of the pages that are scattered
+	size   int64
+	base   io.ReaderAt
+	data   io.ReaderAt
+	groups map[int64]*[groupPages]ref  // by the number of a group
+	parts  map[int64]*[pageSectors]ref // by the number of a page: those that are scattered
 }
 
 // NewMedia returns a drive of size bytes, a multiple of SectorSize, whose content
 // is that of base. Payloads of later writes are found in data.
 func NewMedia(size int64, base, data io.ReaderAt) *Media {
-	return &Media{size: size, base: base, data: data, pages: map[int64]ref{}, parts: map[int64]*[pageSectors]ref{}}
+	return &Media{size: size, base: base, data: data, groups: map[int64]*[groupPages]ref{}, parts: map[int64]*[pageSectors]ref{}}
 }
 
 // Size is the size in bytes.
@@ -65,10 +69,11 @@ func (m *Media) set(offset, length int64, r ref) {
 		n := min(pageSectors-first, end-sector)
 		here := follows(r, sector-from)
 		if n == pageSectors {
-			if m.pages[page] == scattered {
+			entry := m.entry(page)
+			if *entry == scattered {
 				delete(m.parts, page)
 			}
-			m.pages[page] = here
+			*entry = here
 		} else {
 			parts := m.scatter(page)
 			for i := range n {
@@ -79,9 +84,28 @@ func (m *Media) set(offset, length int64, r ref) {
 	}
 }
 
+// entry is a page's in the table, to be changed.
+func (m *Media) entry(page int64) *ref {
+	g := m.groups[page/groupPages]
+	if g == nil {
+		g = new([groupPages]ref)
+		m.groups[page/groupPages] = g
+	}
+	return &g[page%groupPages]
+}
+
+// page is a page's entry in the table.
+func (m *Media) page(n int64) ref {
+	if g := m.groups[n/groupPages]; g != nil {
+		return g[n%groupPages]
+	}
+	return inBase
+}
+
 // scatter returns the table of a page whose sectors lie in several places.
 func (m *Media) scatter(page int64) *[pageSectors]ref {
-	whole := m.pages[page]
+	entry := m.entry(page)
+	whole := *entry
 	if whole == scattered {
 		return m.parts[page]
 	}
@@ -89,7 +113,7 @@ func (m *Media) scatter(page int64) *[pageSectors]ref {
 	for i := range parts {
 		parts[i] = follows(whole, int64(i))
 	}
-	m.pages[page], m.parts[page] = scattered, parts
+	*entry, m.parts[page] = scattered, parts
 	return parts
 }
 
@@ -112,7 +136,7 @@ func (m *Media) Apply(e *blocklog.Event, at, length int64) {
 }
 
 func (m *Media) at(sector int64) ref {
-	page := m.pages[sector/pageSectors]
+	page := m.page(sector / pageSectors)
 	if page == scattered {
 		return m.parts[sector/pageSectors][sector%pageSectors]
 	}

@@ -97,6 +97,8 @@ func (r *Reader) decode() (Entry, error) {
 		return r.mark(e, first, count, data)
 	case flags&Discard != 0 && count == 0:
 		return e, r.damaged("a discard of nothing")
+	case flags&Flush == 0 && count == 0:
+		return e, r.damaged("a write of nothing")
 	case first > limit || count > limit-first:
 		return e, r.damaged("sectors %d+%d lie beyond any drive", first, count)
 	}

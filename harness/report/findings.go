@@ -43,7 +43,7 @@ func (p *page) file(call, part, wrong string) {
 func (p *page) ops(c Call, full int) (folded bool) {
 	rows, rest := rowsOf(c.Findings, full)
 	cols := findingColumns()
-	label, text := headline(c), ""
+	label, text := Headline(c), ""
 	if same := uniform(c.Findings); same != "" {
 		label, text = label+",", "found instead: "+same
 		cols = without(cols, insteadColumn)
@@ -57,8 +57,9 @@ func (p *page) ops(c Call, full int) (folded bool) {
 	return len(rows) < len(c.Findings)
 }
 
-// headline counts the findings of a call: "fsync lost 22 of 22 acknowledged ops".
-func headline(c Call) string {
+// Headline counts the findings of a call: "fsync lost 22 of 22 acknowledged ops".
+// Without any it is the call's name.
+func Headline(c Call) string {
 	lost, foreign := 0, 0
 	for _, f := range c.Findings {
 		if f.Class == verdict.Foreign {
@@ -74,7 +75,7 @@ func headline(c Call) string {
 	if foreign > 0 {
 		parts = append(parts, fmt.Sprintf("holds foreign bytes in %s", plural(foreign, "op")))
 	}
-	return c.Call + " " + strings.Join(parts, " and ")
+	return strings.TrimSuffix(c.Call+" "+strings.Join(parts, " and "), " ")
 }
 
 // uniform returns what stands in place of every one of the ops, or "".

@@ -87,7 +87,7 @@ func (m *marked) call(c Call) {
 	if len(c.Findings) == 0 {
 		return
 	}
-	m.para("**%s:**", escape(headline(c)))
+	m.para("**%s:**", escape(Headline(c)))
 	g, left := FindingGrid(c, DefaultFull)
 	m.grid(g)
 	if left > 0 {

@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"powercut/harness/report"
+	"powercut/harness/report/evidence"
+	"powercut/harness/report/format"
+	"powercut/harness/report/html"
+)
+
+// page is the format of the page for a browser, which needs the run's folder.
+const page format.Format = "html"
+
+// pageFile is its name in a run folder.
+const pageFile = "report.html"
+
+// write writes results in any format.
+func write(ctx context.Context, w io.Writer, f format.Format, r format.Results) error {
+	if f != page {
+		return format.Write(w, f, r)
+	}
+	if r.Several || len(r.Runs) != 1 {
+		if err := missingPages(ctx, r.Runs); err != nil {
+			return err
+		}
+		return html.Index(w, r.Runs, pageLink)
+	}
+	return writePage(ctx, w, r.Runs[0])
+}
+
+func writePage(ctx context.Context, w io.Writer, d *report.Document) error {
+	e, err := evidence.Open(ctx, d.Folder)
+	if err != nil {
+		return err
+	}
+	return html.Write(w, e)
+}
+
+// pageLink is where the page of a run is, if there is one.
+func pageLink(d *report.Document) string {
+	path := filepath.Join(d.Folder, pageFile)
+	if _, err := os.Stat(path); err != nil {
+		return ""
+	}
+	if absolute, err := filepath.Abs(path); err == nil {
+		return "file://" + absolute
+	}
+	return path
+}
+
+// keepPage writes the page of a run into its folder.
+func keepPage(ctx context.Context, d *report.Document) error {
+	return writeFile(filepath.Join(d.Folder, pageFile), func(w io.Writer) error { return writePage(ctx, w, d) })
+}
+
+// missingPages gives a page to each run folder that has none. A report without its
+// folder gets none.
+func missingPages(ctx context.Context, docs []*report.Document) error {
+	for _, d := range docs {
+		_, begun := os.Stat(filepath.Join(d.Folder, report.Begun))
+		if begun != nil || pageLink(d) != "" {
+			continue
+		}
+		if err := keepPage(ctx, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writePlots writes the plots of a run into a folder, which is made.
+func writePlots(ctx context.Context, dir string, d *report.Document) error {
+	e, err := evidence.Open(ctx, d.Folder)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("write plots: %w", err)
+	}
+	for _, f := range html.Figures(e) {
+		err := writeFile(filepath.Join(dir, f.Name+".svg"), func(w io.Writer) error {
+			_, err := io.WriteString(w, f.File())
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

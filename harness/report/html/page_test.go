@@ -1,0 +1,148 @@
+package html
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"powercut/harness/report"
+	"powercut/harness/report/evidence"
+)
+
+func written(t *testing.T, r *evidence.Run) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := Write(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// maxPage bounds the page of a run of 20,000 ops, in bytes.
+const maxPage = 5 << 20
+
+// TestPage: all that a page is to hold, of a short run and of a long one; nothing
+// that the guest said becomes markup, and nothing is fetched.
+func TestPage(t *testing.T) {
+	for _, n := range []int{2, 30, 20_000} {
+		r := aRun(n)
+		p := written(t, r)
+		if len(p) > maxPage {
+			t.Errorf("%d ops give %d bytes", n, len(p))
+		}
+		for _, want := range []string{
+			"NOT MET", "fsync lost 1 of", "1 revolution", `id="c1-latency"`, `id="c2-timeline"`, `id="c2-survival"`, `id="bill"`,
+			"never answered", "powercut run runs/x/scenario.yaml --seed 7", "powercut log show runs/x/O_SYNC --op",
+			"no flush before the ack", "&lt;/pre&gt;&lt;script&gt;alert(1)", "name: x",
+		} {
+			if !strings.Contains(p, want) {
+				t.Errorf("%d ops: the page lacks %q", n, want)
+			}
+		}
+		if strings.Contains(p, "alert(1)</script>") || strings.Contains(p, "<b>\"quotes\"") || strings.Contains(p, "<i>zeros") {
+			t.Error("a text of the guest became markup")
+		}
+		if m := regexp.MustCompile(`(src|href|url)\s*[=(]\s*["']?(https?:)?//[^"' )]*`).FindString(p); m != "" {
+			t.Errorf("the page fetches %s", m)
+		}
+	}
+}
+
+// TestTimelineData: an op leads to its requests, and they lead back.
+func TestTimelineData(t *testing.T) {
+	r := aRun(1000)
+	m := regexp.MustCompile(`(?s)<script type="application/json">(.*?)</script>`).FindAllStringSubmatch(written(t, r), -1)
+	if len(m) != len(r.Calls) {
+		t.Fatalf("%d timelines", len(m))
+	}
+	var d timelineData
+	if err := json.Unmarshal([]byte(m[1][1]), &d); err != nil {
+		t.Fatal(err)
+	}
+	if len(d.Requests) != maxRequests || len(d.Ops) < maxRequests/4 || d.Ops[len(d.Ops)-1].Number != 1000 {
+		t.Fatalf("%d ops, %d requests", len(d.Ops), len(d.Requests))
+	}
+	led := 0
+	for i, o := range d.Ops {
+		for _, q := range o.Requests {
+			if d.Requests[q].Op != i {
+				t.Fatalf("op %d leads to a request that leads to %d", i, d.Requests[q].Op)
+			}
+			if d.Requests[q].From < o.From || d.Requests[q].From > o.To {
+				t.Errorf("request %d lies outside of its op %d", q, o.Number)
+			}
+			led++
+		}
+	}
+	if led != len(d.Requests) {
+		t.Errorf("%d of %d requests are some op's", led, len(d.Requests))
+	}
+}
+
+// TestFigures: each plot is well-formed XML as a file, tells in words what it shows,
+// and has a name of its own.
+func TestFigures(t *testing.T) {
+	names := map[string]bool{}
+	for _, n := range []int{2, 200, 5000} {
+		for _, f := range Figures(aRun(n)) {
+			d := xml.NewDecoder(strings.NewReader(f.File()))
+			for {
+				_, err := d.Token()
+				if errors.Is(err, io.EOF) {
+					break
+				}
+				if err != nil {
+					t.Fatalf("%s: %v", f.Name, err)
+				}
+			}
+			if len(f.Alt) < 20 || strings.Contains(f.Body, "NaN") || strings.Contains(f.Body, "Inf") {
+				t.Errorf("%s: %q", f.Name, f.Alt)
+			}
+			names[f.Name] = true
+		}
+	}
+	if len(names) != 7 {
+		t.Errorf("plots: %v", names)
+	}
+}
+
+// TestShapes: ops are counted by what they cost.
+func TestShapes(t *testing.T) {
+	ops := aRun(10).Calls[0].Ops
+	ops[3].Bill.Flush = 2
+	got := shapes(ops)
+	if len(got) != 2 || got[0].Ops != 8 || got[1].Ops != 1 || got[1].Flush != 2 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestIndex(t *testing.T) {
+	held, broken := aRun(3).Document, aRun(3).Document
+	held.Held = true
+	var b bytes.Buffer
+	err := Index(&b, []*report.Document{held, broken}, func(d *report.Document) string {
+		return map[bool]string{true: "a/report.html"}[d.Held]
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := b.String(); !strings.Contains(p, "1 of 2 runs") || strings.Count(p, `<a href="a/report.html">ext4-overwrite</a>`) != 1 {
+		t.Errorf("%s", p)
+	}
+}
+
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, os.ErrClosed }
+
+func TestWriterFails(t *testing.T) {
+	if err := Write(full{}, aRun(2)); !errors.Is(err, os.ErrClosed) {
+		t.Error(err)
+	}
+}
