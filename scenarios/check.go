@@ -99,9 +99,10 @@ func (s Scenario) checkWorkload(d *decoder) error {
 	if err := s.checkRoom(d); err != nil {
 		return err
 	}
-	// The calls are sound by themselves, and nothing else differs between plans.
-	if err := s.plan(s.Workload.Calls[0], 0).Validate(); err != nil {
-		return planError(d, err)
+	for _, call := range s.Workload.Calls {
+		if err := s.plan(call, 0).Validate(); err != nil {
+			return planError(d, err)
+		}
 	}
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"powercut/guest/workload"
 )
 
 // overridden parses base and doc with overrides.
@@ -69,21 +71,22 @@ func TestOverride(t *testing.T) {
 }
 
 func TestOverrideErrors(t *testing.T) {
+	calls := strings.Join(words(workload.Calls...), ", ")
 	for _, test := range []struct{ override, want string }{
 		{"workload.count=0", "--set workload.count=0: workload.count: 0 is out of range; allowed: 1 to 1000000"},
 		{"workload.count=", `--set workload.count=: workload.count: "" is not a whole number`},
-		{"workload.cuont=5", `--set workload.cuont=5: unknown field "cuont" in workload (did you mean count?); allowed: kind, file, size, count, bytes, stride, observers, calls`},
+		{"workload.cuont=5", `--set workload.cuont=5: unknown field "cuont" in workload (did you mean count?); allowed: kind, file, size, count, bytes, stride, chunk, sync, observers, calls`},
 		{"a.b.c=5", `--set a.b.c=5: unknown field "a"; allowed: name, about, source, kernel, guest, filesystem, drive, workload, cut, at-cut, timeout, figures, expect, matrix`},
 		{"a..b=5", `--set a..b=5: unknown field "a"; allowed: name, about, source, kernel, guest, filesystem, drive, workload, cut, at-cut, timeout, figures, expect, matrix`},
 		{"about.x=5", "--set about.x=5: about is a text, which has no fields; set it as a whole"},
-		{"workload.calls.0=fsync", "--set workload.calls.0=fsync: workload.calls is a mapping, and must be a list, each one of O_SYNC, O_DSYNC, fsync, fdatasync, none"},
+		{"workload.calls.0=fsync", "--set workload.calls.0=fsync: workload.calls is a mapping, and must be a list, each one of " + calls},
 		{"expect.ratios.0=fsync", "--set expect.ratios.0=fsync: expect.ratios is a list, which has no fields; set it as a whole"},
 		{"drive.bus=scsi", `--set drive.bus=scsi: drive.bus: "scsi" is not known (did you mean scsi-hd?); allowed: ide, ahci, scsi-hd, virtio-blk, nvme`},
 		{"drive.timing.rpm=5400", "--set drive.timing.rpm=5400: the field drive.timing.profile is missing; it is one of none, ide-7200, ide-5400, laptop-5400, ssd-sata, ssd-consumer, nvme"},
 		{"cut.op=201", "--set cut.op=201: cut.op: op 201 is beyond the workload; allowed: up to its count, 200"},
 		{"cut.opp=1", `--set cut.opp=1: unknown field "opp" in cut (did you mean op?); allowed: op, ack, position, after, random`},
 		{"workload.calls=[fsync", "--set workload.calls=[fsync: cannot be read as YAML: sequence end token ']' not found"},
-		{"workload.calls=fsync", `--set workload.calls=fsync: workload.calls is "fsync", and must be a list, each one of O_SYNC, O_DSYNC, fsync, fdatasync, none`},
+		{"workload.calls=fsync", `--set workload.calls=fsync: workload.calls is "fsync", and must be a list, each one of ` + calls},
 	} {
 		_, err := overridden(t, "expect:\n  p50:\n    fsync: < 5ms\n  ratios: []\n", test.override)
 		var e *Error

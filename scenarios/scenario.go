@@ -82,8 +82,16 @@ type Workload struct {
 	Count     int             `yaml:"count" min:"1" max:"1000000" doc:"ops"`
 	Bytes     Size            `yaml:"bytes" min:"1" max:"16MiB" doc:"written by each op"`
 	Stride    Size            `yaml:"stride" min:"0" max:"1GiB" doc:"from one op's offset to the next; an overwrite goes on at offset modulo size"`
+	Chunk     Size            `yaml:"chunk,omitempty" min:"1" max:"16MiB" doc:"what one write call writes; left out: all that the op does"`
+	Sync      Region          `yaml:"sync,omitempty" doc:"the range of the file that each op's sync call is for, wherever the op wrote: with fsync_range, sync_file_range, msync and io_uring; left out: what the op wrote"`
 	Observers int             `yaml:"observers,omitempty" min:"0" max:"16" doc:"further descriptors of the file, open all the while: after an op that failed each issues a sync call of its own, and then the first one issues a second, which says who is told of an error"`
-	Calls     []workload.Call `yaml:"calls" min:"1" max:"5" doc:"the sync calls, each with a guest, a drive and a cut of its own"`
+	Calls     []workload.Call `yaml:"calls" min:"1" max:"32" doc:"the sync calls, each with a guest, a drive and a cut of its own"`
+}
+
+// Region is a range of a file.
+type Region struct {
+	Offset Size `yaml:"offset" max:"1GiB" doc:"of its first byte"`
+	Length Size `yaml:"length" min:"1" max:"1GiB" doc:"in bytes"`
 }
 
 // Cut says when the power goes. Exactly one field is set; the others are zero.
@@ -97,7 +105,8 @@ type Cut struct {
 
 // Expect is what must hold for the run to pass.
 type Expect struct {
-	Lost          Bounds                `yaml:"lost" unit:"ops" doc:"acknowledged ops that did not survive"`
+	Lost          Bounds                `yaml:"lost" unit:"ops" doc:"acknowledged ops that did not survive, and whose call promised it"`
+	Unpromised    Bounds                `yaml:"unpromised,omitempty" unit:"ops" doc:"acknowledged ops that did not survive, and whose call promised nothing, or nothing of what is missing"`
 	Foreign       Bounds                `yaml:"foreign" unit:"ops" doc:"ops with bytes that were never written there"`
 	Failed        Bounds                `yaml:"failed,omitempty" unit:"ops" doc:"ops whose write or sync call returned an error"`
 	Untold        Bounds                `yaml:"untold,omitempty" unit:"number" doc:"of workload.observers, those whose sync call returned success right after the first op that failed"`
@@ -195,6 +204,8 @@ func (s Scenario) plan(call workload.Call, seed uint64) workload.Plan {
 		Count:     w.Count,
 		Bytes:     int64(w.Bytes),
 		Stride:    int64(w.Stride),
+		Chunk:     int64(w.Chunk),
+		Sync:      workload.Extent{Offset: int64(w.Sync.Offset), Length: int64(w.Sync.Length)},
 		Observers: w.Observers,
 		Call:      call,
 		Seed:      seed,

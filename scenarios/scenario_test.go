@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -118,7 +119,11 @@ func drawWorkload(t *rapid.T) Workload {
 	bytes := Size(rapid.Int64Range(1, 4096).Draw(t, "bytes"))
 	stride := bytes + Size(rapid.Int64Range(0, 4096).Draw(t, "gap"))
 	calls := rapid.Permutation(workload.Calls).Draw(t, "calls")
-	return Workload{
+	calls = calls[:rapid.IntRange(1, len(calls)).Draw(t, "number of calls")]
+	if slices.ContainsFunc(calls, workload.Call.Direct) {
+		bytes, stride = (bytes+511)/512*512, (stride+511)/512*512
+	}
+	w := Workload{
 		Kind:      drawWord[workload.Kind](t, "kind"),
 		File:      rapid.SampledFrom([]string{"tmp.tmp", "a-b_c.D9"}).Draw(t, "file"),
 		Size:      stride * Size(count),
@@ -126,8 +131,13 @@ func drawWorkload(t *rapid.T) Workload {
 		Bytes:     bytes,
 		Stride:    stride,
 		Observers: rapid.IntRange(0, 16).Draw(t, "observers"),
-		Calls:     calls[:rapid.IntRange(1, len(calls)).Draw(t, "number of calls")],
+		Chunk:     Size(512 * rapid.IntRange(0, 9).Draw(t, "chunk")),
+		Calls:     calls,
 	}
+	if !slices.ContainsFunc(calls, func(c workload.Call) bool { return !slices.Contains(workload.Ranged, c) }) {
+		w.Sync = Region{Offset: bytes / 2, Length: Size(rapid.Int64Range(1, int64(bytes+1)/2).Draw(t, "sync"))}
+	}
+	return w
 }
 
 func drawCut(t *rapid.T, s Scenario) Cut {

@@ -13,22 +13,6 @@ import (
 	"strings"
 )
 
-// Call is the sync call that ends each op.
-type Call string
-
-// The sync calls, named as in open(2), fsync(2) and fdatasync(2). None issues
-// no sync call at all: no op is ever acknowledged.
-const (
-	OSync     Call = "O_SYNC"
-	ODsync    Call = "O_DSYNC"
-	Fsync     Call = "fsync"
-	Fdatasync Call = "fdatasync"
-	None      Call = "none"
-)
-
-// Calls lists every Call in the order in which reports show them.
-var Calls = []Call{OSync, ODsync, Fsync, Fdatasync, None}
-
 // Kind tells how the file begins.
 type Kind string
 
@@ -52,8 +36,8 @@ const (
 )
 
 // Plan is one workload for one sync call: op k (1 ≤ k ≤ Count) writes Bytes
-// bytes at offset ((k-1)·Stride) mod Size of the file Path and then issues
-// Call. Before op 1 the file is created (op 0): with Overwrite it holds Size
+// bytes at offset ((k-1)·Stride) mod Size of the file Path, Chunk bytes at a time,
+// and then issues Call. Before op 1 the file is created (op 0): with Overwrite it holds Size
 // bytes of Stamp(Seed, off, 0), with Append it is empty; either way it and its
 // parent directory are synced by fsync before op 1 starts.
 //
@@ -66,6 +50,12 @@ type Plan struct {
 	Count  int    `json:"count"`  // ops
 	Bytes  int64  `json:"bytes"`  // written by each op
 	Stride int64  `json:"stride"` // from op to op, bytes
+	// Chunk is what one write call writes, the last one of an op excepted; 0: all
+	// that the op does.
+	Chunk int64 `json:"chunk,omitempty"`
+	// Sync is the range that the sync call is for, whatever the op wrote; empty for
+	// that which the op wrote. Calls other than those in Ranged have none.
+	Sync Extent `json:"sync,omitzero"`
 	// Observers is the number of further descriptors of the file, which are open
 	// from before op 1 on. After an op that failed each of them issues a sync call of
 	// its own, and the op's descriptor a second one: see ledger.Record.
@@ -82,6 +72,21 @@ type Extent struct {
 
 // End is the offset of the first byte after the extent.
 func (e Extent) End() int64 { return e.Offset + e.Length }
+
+// within is what e has in common with o; of no length where there is nothing.
+func (e Extent) within(o Extent) Extent {
+	from := max(e.Offset, o.Offset)
+	return Extent{Offset: from, Length: max(0, min(e.End(), o.End())-from)}
+}
+
+// Synced is the part of op k's bytes that its sync call is for: all of them, or
+// those in the range Sync. Its length may be 0.
+func (p Plan) Synced(k int) Extent {
+	if p.Sync == (Extent{}) {
+		return p.Op(k)
+	}
+	return p.Op(k).within(p.Sync)
+}
 
 // Op returns the extent that op k (1 ≤ k ≤ Count) writes. An op never wraps
 // around the end of the file: Validate demands that each fits.
@@ -117,7 +122,7 @@ func (p Plan) ReadLimit() int64 { return max(p.Size, p.SizeAfter(p.Count)) + rea
 //
 // It also refuses a plan that would hide losses: see Generations.
 func (p Plan) Validate() error {
-	for _, check := range []func() error{p.validNames, p.validNumbers, p.validExtents, p.validStamps} {
+	for _, check := range []func() error{p.validNames, p.validNumbers, p.validDirect, p.validExtents, p.validSync, p.validStamps} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -131,7 +136,7 @@ func (p Plan) validNames() error {
 	case p.Kind != Overwrite && p.Kind != Append:
 		return fmt.Errorf("kind: %q is not one of overwrite, append", p.Kind)
 	case !slices.Contains(Calls, p.Call):
-		return fmt.Errorf("call: %q is not one of O_SYNC, O_DSYNC, fsync, fdatasync, none", p.Call)
+		return fmt.Errorf("call: %q is not one of %s", p.Call, joined(Calls))
 	case p.Path == "." || !fs.ValidPath(p.Path) || strings.ContainsRune(p.Path, 0):
 		return fmt.Errorf("path: %q is not a file's path below the mount point, such as data/file", p.Path)
 	case len(p.Path) > MaxPath:
@@ -157,11 +162,42 @@ func (p Plan) validNumbers() error {
 		{"count", int64(p.Count), 1, MaxCount},
 		{"bytes", p.Bytes, 1, MaxBytes},
 		{"stride", p.Stride, least.stride, MaxSize},
+		{"chunk", p.Chunk, 0, MaxBytes},
 		{"observers", int64(p.Observers), 0, MaxObservers},
 	} {
 		if n.value < n.least || n.value > n.top {
 			return fmt.Errorf("%s: %d is not in the range from %d to %d for %s", n.name, n.value, n.least, n.top, p.Kind)
 		}
+	}
+	return nil
+}
+
+// validDirect checks that each write of a call with O_DIRECT begins and ends at a
+// sector (open(2), "O_DIRECT").
+func (p Plan) validDirect() error {
+	if !p.Call.Direct() {
+		return nil
+	}
+	for _, n := range []struct {
+		name  string
+		value int64
+	}{{"bytes", p.Bytes}, {"stride", p.Stride}, {"chunk", p.Chunk}, {"size", p.Size}} {
+		if n.value%sector != 0 && (n.name != "size" || p.Kind == Overwrite) {
+			return fmt.Errorf("%s: %d is not a multiple of %d, as the call %s demands of each write", n.name, n.value, sector, p.Call)
+		}
+	}
+	return nil
+}
+
+// validSync checks the range that is synced.
+func (p Plan) validSync() error {
+	switch limit := max(p.Size, p.SizeAfter(p.Count)); {
+	case p.Sync == (Extent{}):
+		return nil
+	case !slices.Contains(Ranged, p.Call):
+		return fmt.Errorf("sync: the call %s has no range; those that have one: %s", p.Call, joined(Ranged))
+	case p.Sync.Length < 1 || p.Sync.Offset < 0 || p.Sync.Length > limit || p.Sync.Offset > limit-p.Sync.Length:
+		return fmt.Errorf("sync: %d bytes from offset %d are not within the file's %d", p.Sync.Length, p.Sync.Offset, limit)
 	}
 	return nil
 }

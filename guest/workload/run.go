@@ -116,20 +116,19 @@ func syncDir(path string) error {
 
 // ops runs op 1 to op Count.
 func (r *runner) ops() error {
-	fd, err := unix.Open(r.path, unix.O_WRONLY|unix.O_CLOEXEC|openFlag(r.plan.Call), 0)
+	h, err := r.plan.open(r.path)
 	if err != nil {
-		return fmt.Errorf("open workload file: %w", err)
+		return err
 	}
-	defer unix.Close(fd)
+	defer h.close()
 	if err := r.openObservers(); err != nil {
 		return err
 	}
-	sync := syncCall(r.plan.Call)
-	buf := make([]byte, r.plan.Bytes)
 	for k := 1; k <= r.plan.Count; k++ {
-		at := r.plan.Op(k)
-		Fill(buf, r.plan.Seed, at.Offset, k)
-		r.op(uint64(k), fd, buf, at.Offset, sync)
+		Fill(h.buf, r.plan.Seed, r.plan.Op(k).Offset, k)
+		if err := r.op(k, h); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -147,19 +146,20 @@ func (r *runner) openObservers() error {
 }
 
 // ask lets everybody sync again who has the file open, after an op has failed, and
-// notes who is told of it. An O_SYNC write has no sync call that could be repeated:
-// fsync stands in for it.
-func (r *runner) ask(rec *ledger.Record, fd int, sync func(int) error) {
-	if sync == nil {
-		sync = unix.Fsync
+// notes who is told of it. A write that is the sync call itself cannot be repeated,
+// and a mapping is of one descriptor: fsync stands in for these.
+func (r *runner) ask(rec *ledger.Record, h *handle, synced Extent) {
+	sync := h.sync
+	if sync == nil || r.plan.Call == Msync {
+		sync = whole(unix.Fsync)
 	}
 	for _, other := range r.others {
 		rec.Asked++
-		if sync(other) != nil {
+		if sync(other, synced) != nil {
 			rec.Told++
 		}
 	}
-	rec.Again = errnoOf(sync(fd))
+	rec.Again = errnoOf(sync(h.fd, synced))
 }
 
 // errnoOf is the number of an error of a system call, or 0.
@@ -169,48 +169,57 @@ func errnoOf(err error) int32 {
 	return int32(errno)
 }
 
-// op is one write and its sync call.
-func (r *runner) op(k uint64, fd int, buf []byte, off int64, sync func(int) error) {
-	rec := ledger.Record{Op: k}
-	r.journal.Start(k)
+// op is one op: its writes and its sync call. The error is of a call that is not to
+// be had at all.
+func (r *runner) op(k int, h *handle) error {
+	at, synced := r.plan.Op(k), r.plan.Sync
+	if synced == (Extent{}) {
+		synced = at
+	}
+	rec := ledger.Record{Op: uint64(k)}
+	r.journal.Start(rec.Op)
 	rec.Start = r.now()
 	rec.Sync = rec.Start
-	n, err := unix.Pwrite(fd, buf, off)
-	if err == nil && n < len(buf) {
-		err = unix.ENOSPC // the only reason for a short write to a regular file that a retry would name
-	}
-	if err == nil && sync != nil {
+	err := r.write(h, at)
+	if err == nil && h.sync != nil {
 		rec.Sync = r.now()
-		err = sync(fd)
+		err = h.sync(h.fd, synced)
 	}
 	rec.End = r.now()
+	if unsupported := r.plan.unsupported(err); unsupported != err {
+		return unsupported
+	}
 	rec.Errno = errnoOf(err)
 	rec.Synced = err == nil && r.plan.Call != None
 	if err != nil && len(r.others) > 0 {
-		r.ask(&rec, fd, sync)
+		r.ask(&rec, h, synced)
 	}
 	r.journal.Publish(rec)
+	return nil
 }
 
-// openFlag is the flag of open(2) that makes each write a sync call.
-func openFlag(c Call) int {
-	switch c {
-	case OSync:
-		return unix.O_SYNC
-	case ODsync:
-		return unix.O_DSYNC
+// write writes the op's bytes, a chunk at a time.
+func (r *runner) write(h *handle, at Extent) error {
+	chunk := r.plan.Chunk
+	if chunk == 0 {
+		chunk = at.Length
 	}
-	return 0
-}
-
-// syncCall is the call that follows each write; nil where the write is the sync
-// call itself, or where there is none.
-func syncCall(c Call) func(fd int) error {
-	switch c {
-	case Fsync:
-		return unix.Fsync
-	case Fdatasync:
-		return unix.Fdatasync
+	for off := int64(0); off < at.Length; off += chunk {
+		if err := h.write(h.buf[off:min(off+chunk, at.Length)], at.Offset+off); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// unsupported turns an error which says that there is no such call, on this kernel
+// or on this file system, into one that ends the workload; it returns others as
+// they are.
+func (p Plan) unsupported(err error) error {
+	for _, no := range []unix.Errno{unix.ENOSYS, unix.EOPNOTSUPP, unix.EINVAL, unix.ENOTTY, unix.EPERM} {
+		if errors.Is(err, no) {
+			return fmt.Errorf("the call %s is not supported by this kernel and file system: %w", p.Call, err)
+		}
+	}
+	return err
 }

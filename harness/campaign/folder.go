@@ -96,6 +96,7 @@ func (r *run) document() *report.Document {
 		Workload: report.Workload{
 			Kind: string(s.Workload.Kind), Size: int64(s.Workload.Size), Count: s.Workload.Count,
 			Bytes: int64(s.Workload.Bytes), Stride: int64(s.Workload.Stride), Observers: s.Workload.Observers,
+			Chunk: int64(s.Workload.Chunk), Sync: s.Plans(r.seed)[0].Sync,
 		},
 		Calls: []report.Call{},
 	}

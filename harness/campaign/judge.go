@@ -60,6 +60,7 @@ func judgeSurvivors(c *report.Call, rec *recording, back *recovery, tr *trace.Tr
 	if !recovered {
 		survivors = verdict.Survivors{}
 	}
+	rec.history.Erred = rec.erred()
 	result := verdict.Judge(rec.history, survivors)
 	c.Counts = result.Counts
 	if !recovered { // nothing was read back: nothing is known of any op
@@ -205,7 +206,9 @@ func judgeCondition(c scenarios.Condition, call *report.Call) report.Expectation
 	return out
 }
 
-func isSurvival(measure string) bool { return measure == "lost" || measure == "foreign" }
+func isSurvival(measure string) bool {
+	return measure == "lost" || measure == "unpromised" || measure == "foreign"
+}
 
 // measure returns a figure of a call by its name in the scenario format, and as a
 // report shows it.
@@ -216,6 +219,8 @@ func measure(name string, c *report.Call) (float64, string) {
 	switch name {
 	case "lost":
 		return count(c.Counts.Lost)
+	case "unpromised":
+		return count(c.Counts.Unpromised)
 	case "foreign":
 		return count(c.Counts.Foreign)
 	case "failed":

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -111,7 +112,7 @@ func (r *run) recordInto(ctx context.Context, rec *recording) error {
 // keep takes what the watch has seen until the cut.
 func (rec *recording) keep(r *run, w *watch, reason string, position int) error {
 	rec.drive = w.found()
-	rec.history = verdict.History{Plan: rec.plan, Records: w.records, Started: r.begun(w)}
+	rec.history = verdict.History{Plan: rec.plan, Records: w.records, Started: r.begun(w), InPlace: inPlace(r.scenario)}
 	started, _ := w.counts()
 	rec.cut = cutPoint{Reason: reason, Position: position, Started: started, Records: len(w.records)}
 	return writeJSON(filepath.Join(rec.folder, cutFile), rec.cut)
@@ -345,6 +346,13 @@ func (r *run) begun(w *watch) uint64 {
 	}
 	started, _ := w.counts()
 	return started
+}
+
+// inPlace tells whether what the drive has answered stays, and data is overwritten
+// where it lies: not so with data=journal, which writes it to the journal first.
+func inPlace(s scenarios.Scenario) bool {
+	options := s.Filesystem.Mount + " " + strings.Join(s.Filesystem.Mkfs, " ")
+	return writesThrough(s.Drive) && !strings.Contains(options, "data=journal") && !strings.Contains(options, "journal_data")
 }
 
 // mount is how the scenario's file system is checked and mounted.

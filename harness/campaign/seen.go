@@ -2,6 +2,7 @@ package campaign
 
 import (
 	"fmt"
+	"slices"
 
 	"powercut/harness/blocklog"
 	"powercut/harness/disk"
@@ -30,6 +31,12 @@ func seenIn(rec *recording) report.Seen {
 		}
 	}
 	return s
+}
+
+// erred tells whether the drive answered a request with an error. An image file
+// never does.
+func (r *recording) erred() bool {
+	return r.log != nil && slices.ContainsFunc(r.log.Events[:r.cut.Position], func(e blocklog.Event) bool { return e.Errno != 0 })
 }
 
 // seenInAll adds up what the calls of a run saw.

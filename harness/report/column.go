@@ -44,7 +44,7 @@ func survivalColumns() []column[Call] {
 			cell: func(c Call) string { return strconv.Itoa(c.Counts.Ops) },
 		},
 		{
-			name: "acked", legend: "ops whose sync call had returned success before the cut: their data must survive",
+			name: "acked", legend: "ops whose sync call had returned success before the cut: their data must survive, if the call promises it",
 			cell: func(c Call) string { return strconv.Itoa(c.Counts.Acked) },
 		},
 		{
@@ -54,7 +54,13 @@ func survivalColumns() []column[Call] {
 		{
 			name: "lost", legend: "acked, and not in the file after recovery: at least one byte is older than the op, or beyond the file's end. A broken promise",
 			cell:  survivor(func(n verdict.Counts) int { return n.Lost }),
-			style: badIf(func(n verdict.Counts) int { return n.Lost }),
+			style: paintIf(red, func(n verdict.Counts) int { return n.Lost }),
+		},
+		{
+			name: "not\npromised", legend: "acked, and not in the file after recovery in full, and what is missing was not promised: by a call that promises nothing here, or that was for another range",
+			cell:  survivor(func(n verdict.Counts) int { return n.Unpromised }),
+			style: paintIf(amber, func(n verdict.Counts) int { return n.Unpromised }),
+			shown: func(c Call) bool { return read(c) && c.Counts.Unpromised > 0 },
 		},
 		{
 			name: "early", legend: "not acked, yet there in full: allowed. (Not acked and not there is allowed as well, and has no column)",
@@ -68,7 +74,7 @@ func survivalColumns() []column[Call] {
 		{
 			name: "foreign", legend: "acked or not, at least one byte that no op ever wrote there",
 			cell:  survivor(func(n verdict.Counts) int { return n.Foreign }),
-			style: badIf(func(n verdict.Counts) int { return n.Foreign }),
+			style: paintIf(red, func(n verdict.Counts) int { return n.Foreign }),
 			shown: func(c Call) bool { return read(c) && c.Counts.Foreign > 0 },
 		},
 		{
@@ -156,7 +162,7 @@ func cutColumns(calls []Call) []column[Call] {
 			shown: func(c Call) bool { return c.Cut.Torn > 0 },
 		},
 		{
-			name: "why there" + strings.TrimRight("\n"+remark, "\n"), left: true, tight: 32, legend: "what placed the cut",
+			name: "why there" + strings.TrimRight("\n"+remark, "\n"), left: true, tight: 28, legend: "what placed the cut",
 			cell: func(c Call) string { return strings.TrimSuffix(c.Cut.Reason, " "+remark) },
 		},
 	}
@@ -195,10 +201,10 @@ func survivor(count func(verdict.Counts) int) func(Call) string {
 	}
 }
 
-func badIf(count func(verdict.Counts) int) func(Call) style {
+func paintIf(st style, count func(verdict.Counts) int) func(Call) style {
 	return func(c Call) style {
 		if read(c) && count(c.Counts) > 0 {
-			return red
+			return st
 		}
 		return plain
 	}

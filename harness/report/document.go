@@ -6,6 +6,7 @@
 package report
 
 import (
+	"powercut/guest/workload"
 	"powercut/harness/latency"
 	"powercut/harness/trace"
 	"powercut/harness/verdict"
@@ -106,11 +107,14 @@ type Workload struct {
 	Bytes     int64  `json:"bytes" doc:"bytes that each op writes"`
 	Observers int    `json:"observers,omitempty" doc:"further descriptors of the file that sync after an op has failed"`
 	Stride    int64  `json:"stride" doc:"distance from the start of one op's bytes to the next op's, bytes"`
+	Chunk     int64  `json:"chunk,omitempty" doc:"bytes that one write call writes; absent where it writes all of an op"`
+
+	Sync workload.Extent `json:"sync,omitzero" doc:"the range of the file that each sync call was for; absent where it was for what the op wrote, or for the whole file"`
 }
 
 // Call is what was found for one sync call. Each has its own guest, drive and cut.
 type Call struct {
-	Call     string           `json:"call" doc:"O_SYNC, O_DSYNC, fsync, fdatasync or none"`
+	Call     string           `json:"call" doc:"one of those that the format of scenarios names"`
 	Folder   string           `json:"folder" doc:"where its log, ledger and consoles are, below the run folder"`
 	Cut      Cut              `json:"cut" doc:"where the power went"`
 	Seen     Seen             `json:"seen" doc:"what reached the drive while the ops ran"`

@@ -63,7 +63,7 @@ func step(t reflect.Type) string {
 
 func jsonName(f reflect.StructField) (name string, optional bool) {
 	name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-	return name, strings.Contains(options, "omitempty")
+	return name, strings.Contains(options, "omit")
 }
 
 // kindOf names a type as JSON has it; below is the struct inside, if any.
@@ -113,16 +113,17 @@ func quoted[S ~string](values []S) string {
 // meanings describes the fields of types that other packages define without doc tags.
 func meanings() map[string]string {
 	return map[string]string{
-		"verdict.Counts.Ops":       "ops that had begun",
-		"verdict.Counts.Acked":     "of these, ops whose sync call returned success before the cut",
-		"verdict.Counts.Kept":      "acked, and each byte is the op's own or that of a later op",
-		"verdict.Counts.Lost":      "acked, and at least one byte is older than the op, or the file is too short for it",
-		"verdict.Counts.Early":     "not acked, yet there in full",
-		"verdict.Counts.Absent":    "not acked, and not there",
-		"verdict.Counts.Torn":      "not acked, and there in part",
-		"verdict.Counts.Foreign":   "acked or not: at least one byte that no op ever wrote there",
-		"verdict.Counts.Failed":    "the write or the sync call returned an error",
-		"verdict.Counts.Ambiguous": "of the kept, ops of which each byte could also be older content with an equal stamp",
+		"verdict.Counts.Ops":        "ops that had begun",
+		"verdict.Counts.Acked":      "of these, ops whose sync call returned success before the cut",
+		"verdict.Counts.Kept":       "acked, and each byte is the op's own or that of a later op",
+		"verdict.Counts.Lost":       "acked, and at least one byte that was promised is older than the op, or the file is too short for it",
+		"verdict.Counts.Unpromised": "acked, and at least one byte is older than the op, but none of those that the call promised: FAULT_MODEL.md, section 2",
+		"verdict.Counts.Early":      "not acked, yet there in full",
+		"verdict.Counts.Absent":     "not acked, and not there",
+		"verdict.Counts.Torn":       "not acked, and there in part",
+		"verdict.Counts.Foreign":    "acked or not: at least one byte that no op ever wrote there",
+		"verdict.Counts.Failed":     "the write or the sync call returned an error",
+		"verdict.Counts.Ambiguous":  "of the kept, ops of which each byte could also be older content with an equal stamp",
 
 		"verdict.Recovery.Class":   "recovered, mount failed, fsck failed, read failed, oops or hang; empty where no recovery was attempted",
 		"verdict.Recovery.Detail":  "the error, in words",

@@ -31,6 +31,28 @@ func (p *page) findings(calls []Call, full int) {
 	}
 }
 
+// unpromised tells of the acknowledged ops that are gone without a promise broken,
+// and of what was promised.
+func (p *page) unpromised(d *Document) {
+	first := true
+	for _, c := range d.Calls {
+		if !read(c) || c.Counts.Unpromised == 0 {
+			continue
+		}
+		if first {
+			p.blank()
+			first = false
+		}
+		duty := verdict.Duties[workload.Call(c.Call)]
+		promise := string(duty.Promise)
+		if d.Workload.Sync.Length > 0 {
+			promise += fmt.Sprintf(" for bytes %s alone", extent(d.Workload.Sync))
+		}
+		p.hang(4, amber, fmt.Sprintf("%s, not promised:", c.Call), fmt.Sprintf("%d of %s are not there in full, and need not be; the call's promise is %s (%s)",
+			c.Counts.Unpromised, plural(c.Counts.Acked, "acknowledged op"), promise, duty.Source))
+	}
+}
+
 // file says what is wrong with the file of a call, if anything is.
 func (p *page) file(call, part, wrong string) {
 	if wrong != "" {

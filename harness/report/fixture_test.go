@@ -104,7 +104,7 @@ func barrierOff() *Document {
 	torn := Call{
 		Call: "O_DSYNC", Folder: "O_DSYNC",
 		Cut:      Cut{Reason: "op 20 (random from the seed)", Position: 130, Op: 20, Acked: 19, Volatile: 4, Dropped: 2, Torn: 1},
-		Counts:   verdict.Counts{Ops: 20, Acked: 19, Kept: 17, Lost: 1, Torn: 1, Foreign: 1, Failed: 2, Ambiguous: 2},
+		Counts:   verdict.Counts{Ops: 20, Acked: 19, Kept: 16, Lost: 1, Unpromised: 1, Torn: 1, Foreign: 1, Failed: 2, Ambiguous: 2},
 		Latency:  latency.Summary{N: 19, Mean: 150_000, P50: 140_000, P99: 300_000, Max: 300_000},
 		Bill:     trace.Bill{Ops: 19, DataWrites: 1, MetadataWrites: 0.21, DriveTime: 20_500},
 		Recovery: verdict.Recovery{Class: verdict.Recovered},
@@ -144,7 +144,7 @@ func barrierOff() *Document {
 		},
 		Filesystem: Filesystem{Type: "ext4", Bytes: 64 << 20, Mount: "barrier=0"},
 		Drive:      Drive{Bus: "ide", WriteCache: true, Timing: "none", Faults: []string{"flush-ignored"}, AtCut: "lose"},
-		Workload:   Workload{Kind: "overwrite", Size: 1 << 20, Count: 200, Bytes: 4096, Stride: 4096, Observers: 2},
+		Workload:   Workload{Kind: "overwrite", Size: 1 << 20, Count: 200, Bytes: 4096, Stride: 4096, Observers: 2, Chunk: 512, Sync: workload.Extent{Offset: 8192, Length: 16384}},
 		Calls:      []Call{torn, fsync, fdatasync},
 		Expectations: []Expectation{
 			{Text: "O_DSYNC: recovery recovered", Found: "recovered", Held: true},

@@ -37,6 +37,7 @@ func (p *page) run(d *Document, o Options) {
 	p.images(d.Calls)
 	p.recoveries(d)
 	p.findings(d.Calls, o.full())
+	p.unpromised(d)
 	if o.Explain {
 		p.blank()
 		p.legend(d)
@@ -205,6 +206,12 @@ func fate(d Drive) string {
 
 func plan(w Workload) string {
 	ops := fmt.Sprintf("%d ops of %s, each %s after the one before", w.Count, size(w.Bytes), size(w.Stride))
+	if w.Chunk > 0 && w.Chunk < w.Bytes {
+		ops += ", in writes of " + size(w.Chunk)
+	}
+	if w.Sync.Length > 0 {
+		ops += fmt.Sprintf("; synced each time: bytes %s of the file", extent(w.Sync))
+	}
 	if w.Kind == "overwrite" {
 		return fmt.Sprintf("overwrite a file of %s: %s", size(w.Size), ops)
 	}

@@ -181,10 +181,11 @@ func (c *coverer) cover(w window) Cover {
 	return v
 }
 
-// extent is what an op writes; the whole first content for op 0.
+// extent is what an op writes and its sync call is for; the whole first content for
+// op 0.
 func (c *coverer) extent(op int) workload.Extent {
 	if op > 0 {
-		return c.in.Plan.Op(op)
+		return c.in.Plan.Synced(op)
 	}
 	return firstExtent(c.in.Plan)
 }

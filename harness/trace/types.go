@@ -88,7 +88,7 @@ type Cover struct {
 	// the ack without an error, and that was FUA, or was followed by a flush which
 	// arrived after that answer and was itself answered before the ack; neither had
 	// been ignored by the drive. Or the drive had written it back by itself before the
-	// ack. A sector that a fault tore off or spoilt is not durable. An op without data
+	// ack. The data is that which the sync call was for: workload.Plan.Synced. A sector that a fault tore off or spoilt is not durable. An op without data
 	// is.
 	Durable bool
 	Reason  Reason

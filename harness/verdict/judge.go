@@ -8,9 +8,11 @@ import (
 // Judge says of each op that had begun what became of it.
 //
 // What is promised: an op is acknowledged where its record says that its sync
-// call returned success, and never where the plan's Call is none. That promise is
-// for the op's own bytes, and for a file that is there and long enough to hold
-// them. An op that failed, or that had begun and left no record, is promised
+// call returned success, and never where the plan's Call is none. Whether that is a
+// promise depends on the call: see Duties. It is one for those of the op's own bytes
+// which the call was for, and for a file that is there and long enough to hold
+// them. (A later call for other bytes of the op adds nothing: a plan has one range
+// for all ops, or each op has its own bytes as its range.) An op that failed, or that had begun and left no record, is promised
 // nothing, and may be there, in part or in full; a later success does not change
 // that (fsync(2): an error is reported once, and the pages of that write may
 // have been dropped since). The file itself, and with Overwrite its first
@@ -56,6 +58,8 @@ func (c *Counts) add(v OpVerdict, ambiguous bool) {
 		c.Kept++
 	case Lost:
 		c.Lost++
+	case Unpromised:
+		c.Unpromised++
 	case Early:
 		c.Early++
 	case Absent:
@@ -72,6 +76,7 @@ func (c *Counts) add(v OpVerdict, ambiguous bool) {
 type judge struct {
 	plan     workload.Plan
 	started  int    // ops 1..started may have touched the file
+	owes     bool   // the ack of an op from 1 on is a promise
 	acked    []bool // by op, from 0
 	failed   []bool // by op, from 0
 	exists   bool
@@ -83,7 +88,7 @@ type judge struct {
 
 // newJudge takes the case apart.
 func newJudge(h History, s Survivors) *judge {
-	j := &judge{plan: h.Plan, exists: s.Exists}
+	j := &judge{plan: h.Plan, owes: h.owes(), exists: s.Exists}
 	if s.Exists {
 		j.rounding = s.Rounding
 		j.stat, j.data = s.Size, s.Data[:min(int64(len(s.Data)), max(0, s.Size))]
@@ -116,19 +121,42 @@ func acked(p workload.Plan, rec ledger.Record) bool {
 	return rec.Synced && rec.Errno == 0 && (rec.Op == 0 || p.Call != workload.None)
 }
 
+// promised is the part of op k, from 1 on, that must survive; empty where nothing
+// must.
+func (j *judge) promised(k int) workload.Extent {
+	if !j.owes || !j.acked[k] {
+		return workload.Extent{}
+	}
+	if e := j.plan.Synced(k); e.Length > 0 {
+		return e
+	}
+	return workload.Extent{}
+}
+
 // op judges one op, and tells whether it is Kept only because of equal stamps.
 func (j *judge) op(k int) (v OpVerdict, ambiguous bool) {
 	v = OpVerdict{Op: k, Extent: j.plan.Op(k), Acked: j.acked[k]}
 	a, b := j.segments(v.Extent)
 	foreign, older := j.foreign(a, b), j.older(a, b, k)
-	v.Class = classify(v.Acked, foreign.Length > 0, older.Length > 0, j.own[k])
+	concerned, due := v.Extent, older
+	switch promised := j.promised(k); promised {
+	case v.Extent:
+	case workload.Extent{}:
+		due = promised
+	default:
+		c, d := j.segments(promised)
+		if due = j.older(c, d, k); due.Length > 0 {
+			a, b, concerned, older = c, d, promised, due
+		}
+	}
+	v.Class = classify(v.Acked, foreign.Length > 0, older.Length > 0, due.Length > 0, j.own[k])
 	switch v.Class {
 	case Foreign:
 		v.Missing, v.Found = foreign, j.quote(foreign)
-	case Lost, Absent, Torn:
+	case Lost, Unpromised, Absent, Torn:
 		v.Missing, v.Found = older, j.describe(j.oldest(a, b))
 		if !j.sure(a, b, k) {
-			v.Missing = v.Extent
+			v.Missing = concerned
 		}
 	case Kept:
 		ambiguous = !j.sure(a, b, k)
@@ -140,7 +168,7 @@ func (j *judge) op(k int) (v OpVerdict, ambiguous bool) {
 func (j *judge) setup() OpVerdict {
 	v := OpVerdict{Acked: j.acked[0]}
 	if j.plan.Kind == workload.Append {
-		v.Class = classify(v.Acked, false, !j.exists, false)
+		v.Class = classify(v.Acked, false, !j.exists, !j.exists, false)
 		if !j.exists {
 			v.Found = j.describe(ended)
 		}
@@ -150,7 +178,7 @@ func (j *judge) setup() OpVerdict {
 	n := len(j.low)
 	foreign, older := j.unclaimed(), j.older(0, n, 0)
 	sure := j.sure(0, n, 0)
-	v.Class = classify(v.Acked, foreign.Length > 0, older.Length > 0, sure)
+	v.Class = classify(v.Acked, foreign.Length > 0, older.Length > 0, older.Length > 0, sure)
 	switch v.Class {
 	case Foreign:
 		v.Missing, v.Found = foreign, j.quote(foreign)
@@ -161,13 +189,16 @@ func (j *judge) setup() OpVerdict {
 }
 
 // classify gives an op its class from what was found among its bytes: any that
-// are foreign, any that are older, any that are its own for sure.
-func classify(acked, foreign, older, own bool) Class {
+// are foreign, any that are older, any of these that are due, any that are its own
+// for sure.
+func classify(acked, foreign, older, due, own bool) Class {
 	switch {
 	case foreign:
 		return Foreign
-	case acked && older:
+	case acked && due:
 		return Lost
+	case acked && older:
+		return Unpromised
 	case acked:
 		return Kept
 	case !older:

@@ -16,7 +16,7 @@ import (
 // of one byte, and more ops at one place than stamps.
 func drawPlan(t *rapid.T) workload.Plan {
 	p := workload.Plan{Path: "f", Seed: rapid.Uint64().Draw(t, "seed")}
-	p.Call = rapid.SampledFrom([]workload.Call{workload.Fsync, workload.Fsync, workload.OSync, workload.None}).Draw(t, "call")
+	p.Call = rapid.SampledFrom([]workload.Call{workload.Fsync, workload.Fsync, workload.OSync, workload.Msync, workload.SyncFileRange, workload.None}).Draw(t, "call")
 	p.Kind = rapid.SampledFrom([]workload.Kind{workload.Overwrite, workload.Append}).Draw(t, "kind")
 	p.Count = rapid.IntRange(1, 700).Draw(t, "count")
 	p.Stride = rapid.Int64Range(0, 40).Draw(t, "stride")
@@ -33,12 +33,16 @@ func drawPlan(t *rapid.T) workload.Plan {
 			t.Skip("nothing fits")
 		}
 	}
+	if size := max(p.Size, p.SizeAfter(p.Count)); slices.Contains(workload.Ranged, p.Call) && rapid.Bool().Draw(t, "ranged") {
+		p.Sync.Offset = rapid.Int64Range(0, size-1).Draw(t, "sync from")
+		p.Sync.Length = rapid.Int64Range(1, size-p.Sync.Offset).Draw(t, "sync bytes")
+	}
 	return p
 }
 
 // drawHistory lets a run get so far, with ops that fail here and there.
 func drawHistory(t *rapid.T, p workload.Plan) History {
-	h := History{Plan: p}
+	h := History{Plan: p, InPlace: rapid.Bool().Draw(t, "in place")}
 	if rapid.IntRange(0, 9).Draw(t, "setup") == 0 {
 		return h // the cut came before op 0 was done
 	}
@@ -56,8 +60,23 @@ func drawHistory(t *rapid.T, p workload.Plan) History {
 	return h
 }
 
-// promised tells whether op k is acknowledged, by the letter of the documentation.
-func promised(h History, k int) bool {
+// promisedAt tells whether op k's byte at off must be there, by the letter of the
+// documentation.
+func promisedAt(h History, k int, off int64) bool {
+	p := h.Plan
+	switch {
+	case !acknowledged(h, k):
+		return false
+	case k == 0:
+		return true
+	case p.Call == workload.SyncFileRange && (!h.InPlace || p.Kind == workload.Append):
+		return false
+	}
+	return p.Sync.Length == 0 || off >= p.Sync.Offset && off < p.Sync.End()
+}
+
+// acknowledged tells whether op k is, by the letter of the documentation.
+func acknowledged(h History, k int) bool {
 	if k > 0 && h.Plan.Call == workload.None {
 		return false
 	}
@@ -90,7 +109,7 @@ func extent(p workload.Plan, k int) workload.Extent {
 func drawSurvivors(t *rapid.T, h History) Survivors {
 	mood := rapid.SampledFrom([]string{"newest", "oldest", "bytes", "sectors"}).Draw(t, "mood")
 	random := rapid.IntRange(0, 1<<30)
-	least, any := int64(0), promised(h, 0)
+	least, any := int64(0), acknowledged(h, 0)
 	list := writersOf(h)
 	data := make([]byte, len(list))
 	sector := 0
@@ -101,7 +120,7 @@ func drawSurvivors(t *rapid.T, h History) Survivors {
 		choice := -1 // zeros
 		var allowed []int
 		for _, k := range writers {
-			if promised(h, k) {
+			if promisedAt(h, k, int64(off)) {
 				allowed, choice, any, least = nil, k, true, int64(off)+1
 			} else {
 				allowed = append(allowed, k)
@@ -136,7 +155,7 @@ func TestCorrectFileSystemsAreNeverAccused(t *testing.T) {
 			t.Fatalf("accused: setup %+v, size %q, stray %v, counts %+v, findings %v\nplan %+v, started %d, %d records",
 				r.Setup, r.Size, r.Stray, r.Counts, findings(r), h.Plan, h.Started, len(h.Records))
 		}
-		if r.Counts.Kept != r.Counts.Acked || r.Counts.Ops != int(h.Started) {
+		if r.Counts.Kept+r.Counts.Unpromised != r.Counts.Acked || r.Counts.Ops != int(h.Started) {
 			t.Fatalf("counts %+v of %d ops", r.Counts, h.Started)
 		}
 	})
@@ -145,10 +164,15 @@ func TestCorrectFileSystemsAreNeverAccused(t *testing.T) {
 // slow judges one op byte by byte and reading by reading, as the documentation
 // of Judge says it and with none of its means.
 func slow(h History, s Survivors, e evidence, k int) OpVerdict {
-	v := OpVerdict{Op: k, Extent: extent(h.Plan, k), Acked: promised(h, k)}
-	var older, foreign, own, sure bool
+	v := OpVerdict{Op: k, Extent: extent(h.Plan, k), Acked: acknowledged(h, k)}
+	var older, foreign, own, sure, due bool
 	first, last := int64(-1), int64(-1)
 	oldest := int(nobody)
+	for off := v.Extent.Offset; off < v.Extent.End(); off++ {
+		levels := e.levels[off]
+		due = due || promisedAt(h, k, off) && len(levels) > 0 && levels[len(levels)-1] < k
+	}
+	concerned := func(off int64) bool { return !due || promisedAt(h, k, off) }
 	for off := v.Extent.Offset; off < v.Extent.End(); off++ {
 		levels := e.levels[off]
 		if len(levels) == 0 {
@@ -160,8 +184,11 @@ func slow(h History, s Survivors, e evidence, k int) OpVerdict {
 			}
 			continue
 		}
-		oldest = min(oldest, levels[len(levels)-1])
 		own = own || len(levels) == 1 && levels[0] == k
+		if !concerned(off) {
+			continue
+		}
+		oldest = min(oldest, levels[len(levels)-1])
 		sure = sure || levels[0] >= k
 		if levels[len(levels)-1] < k {
 			older = true
@@ -174,12 +201,19 @@ func slow(h History, s Survivors, e evidence, k int) OpVerdict {
 			last = off
 		}
 	}
+	sure = sure || own
 	v.Class = classOf(v.Acked, foreign, older, own || k == 0 && sure)
+	if v.Class == Lost && !due {
+		v.Class = Unpromised
+	}
 	if first >= 0 {
 		v.Missing = workload.Extent{Offset: first, Length: last + 1 - first}
 	}
 	if !foreign && older && !sure && k > 0 {
 		v.Missing = v.Extent
+		if part := h.Plan.Synced(k); due && part.Length > 0 {
+			v.Missing = part
+		}
 	}
 	if !foreign && older {
 		v.Found = wordsFor(h, s, oldest)
@@ -305,7 +339,7 @@ func strayOf(s Survivors, list [][]int) (e workload.Extent) {
 // drawFinished is a run of which every op was acknowledged, and its file.
 func drawFinished(t *rapid.T) *story {
 	p := drawPlan(t)
-	p.Call = workload.Fdatasync
+	p.Call, p.Sync = workload.Fdatasync, workload.Extent{}
 	return tell(p, p.Count, p.Count)
 }
 

@@ -64,16 +64,18 @@ func read(p workload.Plan, begun int, data []byte) *readings {
 	return r
 }
 
-// boundaries cuts the file where an op begins or ends, and where the data does.
+// boundaries cuts the file where an op begins or ends, where the synced range does,
+// and where the data does.
 func (r *readings) boundaries() []int64 {
 	size := r.plan.SizeAfter(r.begun)
 	ops := min(r.begun, r.layout.Round())
-	cuts := make([]int64, 0, 2*ops+3)
+	cuts := make([]int64, 0, 2*ops+5)
 	cuts = append(cuts, 0, size, min(size, int64(len(r.data))))
 	for k := 1; k <= ops; k++ {
 		e := r.plan.Op(k)
 		cuts = append(cuts, e.Offset, e.End())
 	}
+	cuts = append(cuts, min(size, r.plan.Sync.Offset), min(size, r.plan.Sync.End())) // as for segments
 	slices.Sort(cuts)
 	return slices.Compact(cuts)
 }

@@ -22,6 +22,36 @@ func overwrite(count int) workload.Plan {
 	return workload.Plan{Kind: workload.Overwrite, Path: "f", Size: 10_000, Count: count, Bytes: 600, Stride: 1000, Call: workload.Fsync, Seed: 5}
 }
 
+// ranged is overwrite(10) with a sync call for a range, which begins in op 3 at 2100
+// and ends in op 5 at 4300.
+func ranged(call workload.Call) workload.Plan {
+	p := overwrite(10)
+	p.Call, p.Sync = call, workload.Extent{Offset: 2100, Length: 2200}
+	return p
+}
+
+// calling is overwrite(10) with another call, and whole sectors where it wants them.
+func calling(call workload.Call) workload.Plan {
+	p := overwrite(10)
+	p.Call = call
+	if call.Direct() {
+		p.Size, p.Stride, p.Bytes = 10<<10, 1<<10, 512
+	}
+	return p
+}
+
+// inPlace has the story's drive hold nothing back.
+func (st *story) inPlace() *story {
+	st.history.InPlace = true
+	return st
+}
+
+// erred has it answer a request with an error.
+func (st *story) erred() *story {
+	st.history.Erred = true
+	return st
+}
+
 // byteAppend is a plan of ops that append one byte each.
 func byteAppend(count int) workload.Plan {
 	return workload.Plan{Kind: workload.Append, Path: "f", Count: count, Bytes: 1, Stride: 1, Call: workload.OSync, Seed: 6}
@@ -154,6 +184,63 @@ func TestStories(t *testing.T) {
 				{29, Absent, 8000, 8600, "the content of op 19"},
 				{30, Absent, 9000, 9600, "the content of op 20"},
 			},
+		},
+		"nothing but what was synced is promised": {
+			story: tell(ranged(workload.FsyncRangeData), 10, 10).rewind(0, 0, 10_000),
+			want: []finding{
+				{1, Unpromised, 0, 600, before},
+				{2, Unpromised, 1000, 1600, before},
+				{3, Lost, 2100, 2600, before},
+				{4, Lost, 3000, 3600, before},
+				{5, Lost, 4000, 4300, before},
+				{6, Unpromised, 5000, 5600, before},
+				{7, Unpromised, 6000, 6600, before},
+				{8, Unpromised, 7000, 7600, before},
+				{9, Unpromised, 8000, 8600, before},
+				{10, Unpromised, 9000, 9600, before},
+			},
+			counts: Counts{Ops: 10, Acked: 10, Lost: 3, Unpromised: 7},
+		},
+		"the bytes of an op before the range are not promised, those in it are": {
+			story: tell(ranged(workload.Msync), 10, 10).rewind(0, 2000, 100).rewind(0, 4299, 301),
+			want:  []finding{{3, Unpromised, 2000, 2100, before}, {5, Lost, 4299, 4300, before}},
+		},
+		"foreign bytes are nobody's, in the range or not": {
+			story: tell(ranged(workload.FsyncRangeFile), 10, 10).write(2003, alien),
+			want:  []finding{{3, Foreign, 2003, 2004, quoteOf(alien)}},
+		},
+		"sync_file_range promises nothing where the drive has a cache": {
+			story:  tell(calling(workload.SyncFileRange), 10, 10).rewind(3, 3000, 600),
+			want:   []finding{{4, Unpromised, 3000, 3600, before}},
+			counts: Counts{Ops: 10, Acked: 10, Kept: 9, Unpromised: 1},
+		},
+		"and an overwrite where it has none": {
+			story: tell(calling(workload.SyncFileRange), 10, 10).inPlace().rewind(3, 3000, 600),
+			want:  []finding{{4, Lost, 3000, 3600, before}},
+		},
+		"O_DIRECT alone is no better": {
+			story: tell(calling(workload.Direct), 10, 10).rewind(3, 3072, 512),
+			want:  []finding{{4, Unpromised, 3072, 3584, before}},
+		},
+		"and no worse": {
+			story: tell(calling(workload.Direct), 10, 10).inPlace().rewind(3, 3072, 512),
+			want:  []finding{{4, Lost, 3072, 3584, before}},
+		},
+		"an fsync of the directory is none of the file": {
+			story: tell(calling(workload.FsyncDir), 10, 10).inPlace().rewind(3, 3000, 600),
+			want:  []finding{{4, Unpromised, 3000, 3600, before}},
+		},
+		"sync promises": {
+			story: tell(calling(workload.Sync), 10, 10).rewind(3, 3000, 600),
+			want:  []finding{{4, Lost, 3000, 3600, before}},
+		},
+		"but has no way to tell of an error": {
+			story: tell(calling(workload.Sync), 10, 10).erred().rewind(3, 3000, 600),
+			want:  []finding{{4, Unpromised, 3000, 3600, before}},
+		},
+		"syncfs has": {
+			story: tell(calling(workload.Syncfs), 10, 10).erred().rewind(3, 3000, 600),
+			want:  []finding{{4, Lost, 3000, 3600, before}},
 		},
 		"zeros where an op was": {
 			story: tell(overwrite(10), 10, 10).zero(4000, 100),

@@ -10,15 +10,19 @@ import (
 // Class is the verdict on one op.
 type Class string
 
-// The classes. Of an acknowledged op the write must survive: it is Kept or Lost
-// (or Foreign). Of any other it may: it is Early, Absent or Torn (or Foreign).
+// The classes. Of an acknowledged op the write must survive, as far as its call
+// promises that: it is Kept, Lost or Unpromised (or Foreign). Of any other it may: it
+// is Early, Absent or Torn (or Foreign).
 const (
-	Kept    Class = "kept"    // acked, and each of its bytes is its own or that of a later op
-	Lost    Class = "lost"    // acked, and at least one of its bytes is older, or the file too short for it
-	Early   Class = "early"   // never acked, yet there in full, as far as no later op wrote over it
-	Absent  Class = "absent"  // never acked, and none of it is there
-	Torn    Class = "torn"    // never acked, and there in part
-	Foreign Class = "foreign" // acked or not: at least one byte that no op ever wrote there
+	Kept Class = "kept" // acked, and each of its bytes is its own or that of a later op
+	Lost Class = "lost" // acked, and at least one byte that its call promised is older, or the file too short for it
+	// Unpromised: acked, and bytes are older, but none of those that its call promised:
+	// it promises nothing here, or was for another range.
+	Unpromised Class = "unpromised"
+	Early      Class = "early"   // never acked, yet there in full, as far as no later op wrote over it
+	Absent     Class = "absent"  // never acked, and none of it is there
+	Torn       Class = "torn"    // never acked, and there in part
+	Foreign    Class = "foreign" // acked or not: at least one byte that no op ever wrote there
 )
 
 // History is what the guest did, as the ledger tells it.
@@ -26,6 +30,11 @@ type History struct {
 	Plan    workload.Plan   // a valid one
 	Records []ledger.Record // in order of publication; the first is the file's creation, op 0
 	Started uint64          // the op that had begun last; ops above it never touched the file
+	// InPlace: the drive had no volatile cache, and data is overwritten where it lies,
+	// so that what the drive has answered stays. See Transfer.
+	InPlace bool
+	// Erred: the drive answered a request with an error.
+	Erred bool
 }
 
 // Survivors is what recovery left of the plan's file.
@@ -49,8 +58,8 @@ type OpVerdict struct {
 	Class  Class           `json:"class"`
 	// Missing is the part of the extent from its first to its last byte that is
 	// older than the op, or foreign where that is the class; empty where nothing
-	// is missing. It is the whole extent where no byte is surely the op's own or
-	// a later one's.
+	// is missing. Where the class is Lost it is of the part that was promised. It is
+	// the whole extent, or part, where no byte is surely the op's own or a later one's.
 	Missing workload.Extent `json:"missing"`
 	// Found tells in words what is there instead, such as "the content of op 12"
 	// or "the file ends at 4096": the oldest of it, where there are several.
@@ -59,15 +68,17 @@ type OpVerdict struct {
 
 // Counts adds up the ops of a run, op 0 left out.
 type Counts struct {
-	Ops     int `json:"ops"` // begun
-	Acked   int `json:"acked"`
-	Kept    int `json:"kept"`
-	Lost    int `json:"lost"`
-	Early   int `json:"early"`
-	Absent  int `json:"absent"`
-	Torn    int `json:"torn"`
-	Foreign int `json:"foreign"`
-	Failed  int `json:"failed"` // the sync call or the write returned an error
+	Ops   int `json:"ops"` // begun
+	Acked int `json:"acked"`
+	Kept  int `json:"kept"`
+	Lost  int `json:"lost"`
+	// Unpromised ops have returned success, and are not there in full; it was not promised.
+	Unpromised int `json:"unpromised"`
+	Early      int `json:"early"`
+	Absent     int `json:"absent"`
+	Torn       int `json:"torn"`
+	Foreign    int `json:"foreign"`
+	Failed     int `json:"failed"` // the sync call or the write returned an error
 	// Ambiguous counts the kept ops of which each byte could also be older
 	// content with an equal stamp: see workload.Generations.
 	Ambiguous int `json:"ambiguous"`

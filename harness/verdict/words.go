@@ -20,9 +20,7 @@ func (j *judge) size() string {
 		least = j.plan.SizeAfter(0)
 	}
 	for k := j.started; k > 0; k-- {
-		if j.acked[k] {
-			least = max(least, j.plan.Op(k).End())
-		}
+		least = max(least, j.promised(k).End())
 	}
 	switch {
 	case j.stat > most && !j.rounded(most):
