@@ -129,6 +129,11 @@ func (r *rig) check(ctx context.Context, timing disk.Timing, t trial) (Check, er
 	if err != nil {
 		return Check{}, err
 	}
+	return compare(timing, t, found)
+}
+
+// compare holds what a drive did against what the model would have done.
+func compare(timing disk.Timing, t trial, found played) (Check, error) {
 	m := &modelPlayer{model: timing.Model(selfTestSize, t.cache), outside: found.outside, arrived: found.arrived}
 	model, err := play(m, t)
 	if err != nil {
