@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -164,9 +165,33 @@ func mount(m wire.Mount) error {
 	if err := os.MkdirAll(mountPoint, 0o755); err != nil {
 		return fmt.Errorf("make mount point: %w", err)
 	}
+	if m.Type == "btrfs" {
+		if err := forgetBtrfs(); err != nil {
+			return err
+		}
+	}
 	flags, data := mountFlags(m.Options)
 	if err := unix.Mount(dev, mountPoint, m.Type, flags, data); err != nil {
 		return fmt.Errorf("mount -t %s -o %q %s: %w", m.Type, m.Options, dev, err)
+	}
+	return nil
+}
+
+// forgetDevices is the ioctl BTRFS_IOC_FORGET_DEV (linux/btrfs.h): its argument, a
+// struct of 4096 bytes, names a device, or with an empty name all that are not mounted.
+const forgetDevices = 0x50009405
+
+// forgetBtrfs makes the btrfs driver forget the devices that it has seen: what it
+// remembers of a drive is another drive's, once the harness has changed the media.
+func forgetBtrfs() error {
+	f, err := os.Open("/dev/btrfs-control")
+	if err != nil {
+		return fmt.Errorf("make btrfs forget devices: %w", err)
+	}
+	defer f.Close()
+	var all [4096]byte
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), forgetDevices, uintptr(unsafe.Pointer(&all))); errno != 0 {
+		return fmt.Errorf("make btrfs forget devices: %w", errno)
 	}
 	return nil
 }

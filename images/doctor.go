@@ -27,13 +27,16 @@ type Check struct {
 	OK     bool
 	Detail string // what was found: a version, a path, a size, or what is wrong
 	Fix    string // command or step that helps; "" if OK
+	For    string // what needs it; "" if everything does
 }
 
 // CheckTools looks for the programs of the host that this package uses.
 func CheckTools(ctx context.Context) []Check {
 	var checks []Check
-	for _, fstype := range Formats() {
-		checks = append(checks, checkMkfs(ctx, fstype))
+	for _, k := range families {
+		for _, fstype := range k.types {
+			checks = append(checks, checkMkfs(ctx, k, fstype))
+		}
 	}
 	return append(checks,
 		checkVersion(ctx, "apt-get", "kernels from Debian need it: give your own with --kernel"),
@@ -41,9 +44,12 @@ func CheckTools(ctx context.Context) []Check {
 		checkMirror())
 }
 
-func checkMkfs(ctx context.Context, fstype string) Check {
-	c := Check{Name: "mkfs." + fstype, Fix: "apt-get install e2fsprogs"}
-	path, err := findMkfs(fstype)
+func checkMkfs(ctx context.Context, k family, fstype string) Check {
+	c := Check{Name: "mkfs." + fstype, Fix: "apt-get install " + k.pkg}
+	if k.pkg != families[0].pkg {
+		c.For = "scenarios on " + fstype
+	}
+	path, err := k.find(fstype)
 	if err != nil {
 		c.Detail = "not found"
 		return c

@@ -74,7 +74,7 @@ func TestFormatRefuses(t *testing.T) {
 // needMkfs skips where e2fsprogs is missing, and makes an empty cache.
 func needMkfs(t *testing.T) {
 	t.Helper()
-	if _, err := findMkfs("ext4"); err != nil {
+	if _, err := families[0].find("ext4"); err != nil {
 		t.Skip(err)
 	}
 	t.Setenv(cache.Variable, t.TempDir())
@@ -105,7 +105,7 @@ func e2fs(t *testing.T, tool string, args ...string) string {
 
 func TestMakeFS(t *testing.T) {
 	needMkfs(t)
-	for _, fstype := range Formats() {
+	for _, fstype := range families[0].types {
 		t.Run(fstype, func(t *testing.T) {
 			f := Format{Type: fstype, Size: 64 << 20}
 			path := makeDisk(t, f)
@@ -139,7 +139,7 @@ func TestMakeFS(t *testing.T) {
 // Equal formats give equal bytes, also from an empty cache.
 func TestMakeFSIsDeterministic(t *testing.T) {
 	needMkfs(t)
-	for _, fstype := range Formats() {
+	for _, fstype := range families[0].types {
 		var sums [2][32]byte
 		for i := range sums {
 			t.Setenv(cache.Variable, t.TempDir())
@@ -152,6 +152,37 @@ func TestMakeFSIsDeterministic(t *testing.T) {
 		if sums[0] != sums[1] {
 			t.Errorf("two %s disks of one format differ", fstype)
 		}
+	}
+}
+
+// TestMakeOthers: each of the other file systems is sound by its own checker, carries
+// our identifier, and is refused where it would be too small.
+func TestMakeOthers(t *testing.T) {
+	needMkfs(t)
+	for fstype, check := range map[string][]string{
+		"xfs":   {"xfs_repair", "-n", "-f"},
+		"btrfs": {"btrfs", "check", "--readonly"},
+	} {
+		t.Run(fstype, func(t *testing.T) {
+			k, err := familyOf(fstype)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := k.find(fstype); err != nil {
+				t.Skip(err)
+			}
+			path := makeDisk(t, Format{Type: fstype, Size: 300 << 20, Options: []string{"-L", "mine"}})
+			e2fs(t, check[0], append(check[1:], path)...)
+			if out := e2fs(t, "blkid", "-p", path); !strings.Contains(out, diskUUID) || !strings.Contains(out, `LABEL="mine"`) {
+				t.Errorf("blkid shows neither the identifier nor the label: %s", out)
+			}
+			if _, err := MakeFS(t.Context(), Format{Type: fstype, Size: k.least/4096*4096 - 4096}); err == nil || !strings.Contains(err.Error(), "it must be from") {
+				t.Errorf("a disk that is too small: error %v", err)
+			}
+			if _, err := MakeFS(t.Context(), Format{Type: fstype, Size: 300 << 20, Options: []string{"-N"}}); err == nil {
+				t.Error("a dry run was taken")
+			}
+		})
 	}
 }
 

@@ -6,13 +6,6 @@ import (
 	"strings"
 )
 
-// Options of mke2fs(8) with and without a value. Others, and words that are no
-// option, are refused: mkfs would take such a word for the disk.
-const (
-	mkfsValued = "bCeEgGiIJLmMNoOrTU"
-	mkfsPlain  = "DFjqSv"
-)
-
 // mkfsOption is one option; Value is "" for one without.
 type mkfsOption struct {
 	flag  byte
@@ -22,39 +15,53 @@ type mkfsOption struct {
 // arguments returns all arguments of mkfs but the disk: the defaults, and the
 // user's options after them, so that the user's win. -E options are merged.
 func (f Format) arguments() ([]string, error) {
-	if !slices.Contains(Formats(), f.Type) {
-		return nil, fmt.Errorf("unknown file system %q: it may be one of %s", f.Type, strings.Join(Formats(), ", "))
-	}
-	if f.Size < MinDisk || f.Size > MaxDisk || f.Size%DiskUnit != 0 {
-		return nil, fmt.Errorf("size is %d bytes: it must be from %d to %d and a multiple of %d", f.Size, int64(MinDisk), int64(MaxDisk), DiskUnit)
-	}
-	options, err := parseMkfs(f.Options)
+	kind, err := familyOf(f.Type)
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"-q", "-F", "-U", diskUUID, "-L", diskLabel}
+	if f.Size < kind.least || f.Size > MaxDisk || f.Size%DiskUnit != 0 {
+		return nil, fmt.Errorf("size is %d bytes: it must be from %d to %d and a multiple of %d", f.Size, kind.least, int64(MaxDisk), DiskUnit)
+	}
+	options, err := kind.parse(f.Options)
+	if err != nil {
+		return nil, err
+	}
+	return append(slices.Clone(kind.fixed), kind.spell(options)...), nil
+}
+
+// spell returns options as arguments.
+func spell(options []mkfsOption) (args []string) {
+	for _, o := range options {
+		args = append(args, "-"+string(o.flag))
+		if o.value != "" {
+			args = append(args, o.value)
+		}
+	}
+	return args
+}
+
+// spellExt adds to options for mke2fs what is set unless they set it.
+func spellExt(options []mkfsOption) (args []string) {
 	if !slices.ContainsFunc(options, func(o mkfsOption) bool { return o.flag == 'b' }) {
 		args = append(args, "-b", "4096")
 	}
 	extended := []string{"hash_seed=" + diskHashSeed, "lazy_itable_init=0", "lazy_journal_init=0", "nodiscard"}
-	var rest []string
+	var rest []mkfsOption
 	for _, o := range options {
-		switch {
-		case o.flag == 'E':
+		if o.flag == 'E' {
 			extended = mergeExtended(extended, strings.Split(o.value, ","))
-		case strings.IndexByte(mkfsValued, o.flag) >= 0:
-			rest = append(rest, "-"+string(o.flag), o.value)
-		default:
-			rest = append(rest, "-"+string(o.flag))
+		} else {
+			rest = append(rest, o)
 		}
 	}
 	args = append(args, "-E", strings.Join(extended, ","))
-	return append(args, rest...), nil
+	return append(args, spell(rest)...)
 }
 
-// parseMkfs splits arguments into options: "-b", "1024" and "-b1024" are the
-// same, as for getopt(3).
-func parseMkfs(args []string) ([]mkfsOption, error) {
+// parse splits arguments into options: "-b", "1024" and "-b1024" are the same, as for
+// getopt(3). Words that are no option are refused: mkfs would take such a word for
+// the disk.
+func (k family) parse(args []string) ([]mkfsOption, error) {
 	var options []mkfsOption
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
@@ -63,9 +70,9 @@ func parseMkfs(args []string) ([]mkfsOption, error) {
 		}
 		o := mkfsOption{flag: arg[1], value: arg[2:]}
 		switch {
-		case strings.IndexByte(mkfsPlain, o.flag) >= 0 && o.value == "":
-		case strings.IndexByte(mkfsValued, o.flag) < 0:
-			return nil, fmt.Errorf("mkfs option %q is not allowed: the allowed ones are -%s with a value, -%s without", arg, strings.Join(strings.Split(mkfsValued, ""), " -"), strings.Join(strings.Split(mkfsPlain, ""), " -"))
+		case strings.IndexByte(k.plain, o.flag) >= 0 && o.value == "":
+		case strings.IndexByte(k.valued, o.flag) < 0:
+			return nil, fmt.Errorf("mkfs option %q is not allowed: the allowed ones are -%s with a value, -%s without", arg, strings.Join(strings.Split(k.valued, ""), " -"), strings.Join(strings.Split(k.plain, ""), " -"))
 		case o.value == "":
 			if i++; i == len(args) {
 				return nil, fmt.Errorf("mkfs option %q needs a value", arg)

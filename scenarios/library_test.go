@@ -48,14 +48,15 @@ func TestLibrary(t *testing.T) {
 // TestLibraryHolds names what must never leave the library.
 func TestLibraryHolds(t *testing.T) {
 	want := map[string][]string{
-		"bus":      {"buses"},
-		"files":    {"qcow2-kill", "raw-kill"},
-		"caches":   {"cache-modes", "guest-hdparm", "guest-write-through"},
-		"barriers": {"barrier-off", "barrier-off-write-through", "barrier-on", "ext4-overwrite"},
-		"drive":    {"cache-unadvertised", "flush-ignored"},
-		"errors":   {"flush-error", "journal-error", "write-error"},
-		"faults":   {"bit-rot", "cache-bounded", "cache-destages", "flush-ignored-once", "flush-late", "torn-write"},
-		"seeds":    {"000-cached", "000-fsync", "ext2-overwrite", "ext3-append", "ext3-overwrite"},
+		"bus":         {"buses"},
+		"files":       {"qcow2-kill", "raw-kill"},
+		"caches":      {"cache-modes", "guest-hdparm", "guest-write-through"},
+		"barriers":    {"barrier-off", "barrier-off-write-through", "barrier-on", "ext4-overwrite"},
+		"drive":       {"cache-unadvertised", "flush-ignored"},
+		"errors":      {"flush-error", "journal-error", "write-error"},
+		"faults":      {"bit-rot", "cache-bounded", "cache-destages", "flush-ignored-once", "flush-late", "torn-write"},
+		"seeds":       {"000-cached", "000-fsync", "ext2-overwrite", "ext3-append", "ext3-overwrite"},
+		"filesystems": {"btrfs-overwrite", "xfs-overwrite"},
 	}
 	for family, names := range want {
 		all, err := Family(family)

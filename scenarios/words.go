@@ -16,6 +16,9 @@ const (
 	Ext2 FilesystemType = "ext2"
 	Ext3 FilesystemType = "ext3"
 	Ext4 FilesystemType = "ext4"
+	XFS  FilesystemType = "xfs"
+	// Btrfs is a file system that never writes to a place in use.
+	Btrfs FilesystemType = "btrfs"
 )
 
 // Bus is how the guest reaches its drive.
@@ -76,7 +79,7 @@ const Every workload.Call = "every"
 func choices(t reflect.Type) []string {
 	switch t {
 	case reflect.TypeFor[FilesystemType]():
-		return words(Ext2, Ext3, Ext4)
+		return words(Ext2, Ext3, Ext4, XFS, Btrfs)
 	case reflect.TypeFor[Bus]():
 		return words(IDE, AHCI, SCSI, VirtioBlk, NVMe)
 	case reflect.TypeFor[Backend]():

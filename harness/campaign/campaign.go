@@ -62,6 +62,7 @@ type run struct {
 	seed     uint64
 	machine  *machine.Machine
 	base     string // path of the formatted disk
+	digest   string // of that disk
 	folder   string // absolute
 }
 
@@ -104,8 +105,10 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	}
 	fs := r.scenario.Filesystem
 	r.lab.Progress.Stage("formatting the disk", 0)
-	r.base, err = images.MakeFS(ctx, Format(r.scenario))
-	if err != nil {
+	if r.base, err = images.MakeFS(ctx, Format(r.scenario)); err != nil {
+		return err
+	}
+	if r.digest, err = images.Digest(r.base); err != nil {
 		return err
 	}
 	spec := machine.Spec{
@@ -121,7 +124,7 @@ func (r *run) prepare(ctx context.Context) (err error) {
 
 // guestModules are the kernel modules that the scenario's guest needs.
 func guestModules(s scenarios.Scenario) []string {
-	list := []string{"ext4"}
+	list := []string{images.Module(string(s.Filesystem.Type))}
 	if m := s.Guest.Scheduler.Module(); m != "" {
 		list = append(list, m)
 	}

@@ -56,9 +56,18 @@ func IsRun(folder string) bool {
 }
 
 // Base returns the path of the formatted disk that the run began with: made anew
-// where the cache has it no more, the same for one version of mkfs.
+// where the cache has it no more. It fails where that gives another disk, as it does
+// with another version of mkfs, and for XFS and btrfs every time.
 func (p *Past) Base(ctx context.Context) (string, error) {
-	return images.MakeFS(ctx, Format(p.Scenario))
+	path, err := images.MakeFS(ctx, Format(p.Scenario))
+	if err != nil {
+		return "", err
+	}
+	digest, err := images.Digest(path)
+	if want := p.Document.Filesystem.Digest; err == nil && want != "" && digest != want {
+		err = fmt.Errorf("the formatted disk of this run is gone, and mkfs.%s makes another one now (digest %s, the run had %s)", p.Scenario.Filesystem.Type, digest, want)
+	}
+	return path, err
 }
 
 // PastCall is what the recording of one sync call left.

@@ -100,7 +100,9 @@ func convert(c images.Check, bad State, purpose string) Check {
 // the default one is in the cache.
 func (d *Document) tools(checks []images.Check, haveKernel bool) {
 	for _, c := range checks {
-		if haveKernel && !strings.HasPrefix(c.Name, "mkfs.") {
+		if c.For != "" {
+			d.add(convert(c, Optional, c.For))
+		} else if haveKernel && !strings.HasPrefix(c.Name, "mkfs.") {
 			d.add(convert(c, Optional, "fetching more kernels, and e2fsck for guests with ext2"))
 		} else {
 			d.require(c)

@@ -69,6 +69,8 @@ type Filesystem struct {
 	Bytes int64    `json:"bytes" doc:"size of the file system, bytes"`
 	Mkfs  []string `json:"mkfs,omitempty" doc:"options given to mkfs"`
 	Mount string   `json:"mount,omitempty" doc:"mount options; absent where the defaults were used"`
+	// Digest names the content of the formatted disk.
+	Digest string `json:"digest,omitempty" doc:"names the content of the formatted disk that the run began with: equal for equal ones"`
 }
 
 // Drive says what the drive was, and what the cut did to its cache.

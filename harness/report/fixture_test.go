@@ -38,7 +38,7 @@ func ext3Overwrite() *Document {
 			Kernel: "debian:6.1", Release: "6.1.0-57-amd64", QEMU: "7.2.22", Accelerator: "tcg",
 			Reason: "TCG, because a guest did not come up under KVM: CPU model host was not up when the limit of 6s was over", Ledger: LedgerMemory, MemoryMiB: 192,
 		},
-		Filesystem: Filesystem{Type: "ext3", Bytes: 64 << 20, Mkfs: []string{"-b", "4096", "-J", "size=4"}, Mount: "data=ordered"},
+		Filesystem: Filesystem{Type: "ext3", Bytes: 64 << 20, Mkfs: []string{"-b", "4096", "-J", "size=4"}, Mount: "data=ordered", Digest: "5c1f0e9a77d3b246"},
 		Drive:      Drive{Bus: "ide", Timing: "ide-7200", AtCut: "lose"},
 		Workload:   Workload{Kind: "overwrite", Size: 512_000, Count: 200, Bytes: 1, Stride: 512},
 		Calls: []Call{

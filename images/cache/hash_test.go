@@ -58,7 +58,7 @@ func TestHashFileSeesContentOnly(t *testing.T) {
 }
 
 func hash(t *rapid.T, path string) string {
-	sum, err := hashFile(path)
+	sum, err := HashFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ const (
 	manifestVersion = 1
 	// manifestLimit bounds what is read back, in bytes.
 	manifestLimit = 8 << 20
-	// hashBlock is the unit of hashFile, in bytes.
+	// hashBlock is the unit of HashFile, in bytes.
 	hashBlock = 4096
 )
 
@@ -37,7 +37,7 @@ type manifest struct {
 type file struct {
 	Path string `json:"path"` // relative to the entry
 	Size int64  `json:"size"` // bytes
-	Hash string `json:"hash"` // see hashFile
+	Hash string `json:"hash"` // see HashFile
 }
 
 // seal makes the files in dir read-only, puts them on the disk, and writes the
@@ -87,7 +87,7 @@ func sealFile(dir, path string) (file, error) {
 	if err := os.Chmod(path, info.Mode().Perm()&^0o222); err != nil {
 		return file{}, err
 	}
-	hash, err := hashFile(path)
+	hash, err := HashFile(path)
 	if err != nil {
 		return file{}, err
 	}
@@ -127,7 +127,7 @@ func (f file) check(dir string, hashes bool) error {
 	case !hashes:
 		return nil
 	}
-	hash, err := hashFile(path)
+	hash, err := HashFile(path)
 	if err == nil && hash != f.Hash {
 		err = fmt.Errorf("%s has changed", f.Path)
 	}
@@ -154,11 +154,11 @@ func readManifest(dir string) (manifest, error) {
 	return m, nil
 }
 
-// hashFile returns the xxhash of a file's content, computed over its size and
+// HashFile returns the xxhash of a file's content, computed over its size and
 // over (offset, bytes) of each block that is not all zero. So a hole and a
 // block of zeros hash alike, and a large sparse image is read only where it
 // has data.
-func hashFile(path string) (string, error) {
+func HashFile(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", err
