@@ -2,6 +2,7 @@ package guest
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 
 	"powercut/guest/ledger"
 	"powercut/guest/wire"
+	"powercut/guest/workload"
 )
 
 // mountPoint is where the file system under test is mounted.
@@ -122,7 +124,7 @@ func (a *agent) readBack(r wire.Recovery, out *wire.Survivor) (stage string, err
 	}
 	out.BlockSize = fs.Bsize
 	begun = time.Now()
-	err = a.sendFile(filepath.Join(mountPoint, r.Path), r.Limit, out)
+	err = a.sendFile(filepath.Join(mountPoint, r.Path), r, out)
 	out.ReadTime = int64(time.Since(begun))
 	if err != nil {
 		return "read", err
@@ -133,7 +135,7 @@ func (a *agent) readBack(r wire.Recovery, out *wire.Survivor) (stage string, err
 	return "", nil
 }
 
-func (a *agent) sendFile(path string, limit int64, out *wire.Survivor) error {
+func (a *agent) sendFile(path string, r wire.Recovery, out *wire.Survivor) error {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -148,11 +150,63 @@ func (a *agent) sendFile(path string, limit int64, out *wire.Survivor) error {
 		return err
 	}
 	out.Size = info.Size()
-	n, err := sendContent(a.port, io.LimitReader(f, limit))
-	if err == nil && n != min(out.Size, limit) {
+	var n int64
+	switch {
+	case len(r.Blocks) > 0:
+		return a.sendBlocks(f, r)
+	case r.Block > 0:
+		n, err = a.sendDigests(io.LimitReader(f, r.Limit), r.Block)
+	default:
+		n, err = sendContent(a.port, io.LimitReader(f, r.Limit))
+	}
+	if err == nil && n != min(out.Size, r.Limit) {
 		err = fmt.Errorf("read %s: it ends after %d bytes, its size is %d", filepath.Base(path), n, out.Size)
 	}
 	return err
+}
+
+// readSize is how much of a file is read at a time where it is digested, in bytes:
+// the largest readahead of a block device, by default.
+const readSize = 128 << 10
+
+// sendDigests sends the digests of r's blocks, and returns the bytes read.
+func (a *agent) sendDigests(r io.Reader, block int64) (n int64, err error) {
+	if block < 1 || block > readSize {
+		return 0, fmt.Errorf("digest blocks of %d bytes: at most %d are possible", block, readSize)
+	}
+	buf := make([]byte, readSize/block*block)
+	var out []byte
+	for {
+		k, err := io.ReadFull(r, buf)
+		n += int64(k)
+		for b := buf[:k]; len(b) > 0; b = b[min(block, int64(len(b))):] {
+			out = binary.LittleEndian.AppendUint64(out, workload.Digest(b[:min(block, int64(len(b)))]))
+		}
+		ended := err == io.EOF || err == io.ErrUnexpectedEOF
+		if err != nil && !ended {
+			return n, err
+		}
+		if len(out) > 0 && (ended || len(out)+readSize > wire.MaxPayload) {
+			if err := wire.Write(a.port, wire.Frame{Type: wire.Digests, Payload: out}); err != nil {
+				return n, err
+			}
+			out = out[:0]
+		}
+		if ended {
+			return n, nil
+		}
+	}
+}
+
+// sendBlocks sends the content of some blocks of a file, each for itself; of one
+// that begins behind the file's end nothing.
+func (a *agent) sendBlocks(f *os.File, r wire.Recovery) error {
+	for _, n := range r.Blocks {
+		if _, err := sendContent(a.port, io.NewSectionReader(f, n*r.Block, r.Block)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // mount drops what the kernel has cached of the device (a forked guest may have

@@ -43,6 +43,9 @@ const (
 	Exercising
 	// Exercised is the answer (Exertion).
 	Exercised
+	// Digests carries digests of the file's blocks, 8 bytes each, little endian, in
+	// order: see Recovery.Block.
+	Digests
 )
 
 // Greeting tells what booted.
@@ -123,6 +126,11 @@ type Recovery struct {
 	// Limit bounds what is sent of the content, in bytes: the size may be wrong,
 	// and huge.
 	Limit int64 `json:"limit"`
+	// Block is the size in bytes of the blocks whose digests (workload.Digest) are sent
+	// in place of the content; 0: none are.
+	Block int64 `json:"block,omitempty"`
+	// Blocks asks for the content of these blocks, ascending, and for no digests.
+	Blocks []int64 `json:"blocks,omitempty"`
 }
 
 // Survivor ends a recovery. Stage is empty where all went well, and else names

@@ -108,3 +108,11 @@ func (f Frame) Decode(v any) error {
 	}
 	return nil
 }
+
+// Numbers reads the payload of a frame of numbers, 8 bytes each, little endian.
+func (f Frame) Numbers() (out []uint64) {
+	for b := f.Payload; len(b) >= 8; b = b[8:] {
+		out = append(out, binary.LittleEndian.Uint64(b))
+	}
+	return out
+}

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"powercut/harness/disk"
 	"powercut/harness/qemu"
 )
 
@@ -19,13 +18,13 @@ const forkTries = 3
 // Fork starts a guest from the template, with that drive, in the folder dir. What
 // is damaged, or was pruned from the cache since Prepare, is made anew. If it
 // fails it closes the drive.
-func (m *Machine) Fork(ctx context.Context, dir string, d *disk.Drive) (*Guest, error) {
+func (m *Machine) Fork(ctx context.Context, dir string, d Drive) (*Guest, error) {
 	return m.ForkLogged(ctx, dir, d, "")
 }
 
 // ForkLogged is Fork, with a log that QEMU keeps of the drive's writes (see
 // qemu.Disk.Log) in that file in dir, which is emptied; "": none.
-func (m *Machine) ForkLogged(ctx context.Context, dir string, d *disk.Drive, log string) (*Guest, error) {
+func (m *Machine) ForkLogged(ctx context.Context, dir string, d Drive, log string) (*Guest, error) {
 	g, err := m.try(ctx, func() (*Guest, error) { return m.fork(ctx, dir, d, log) })
 	if err != nil {
 		d.Close()
@@ -60,7 +59,7 @@ func (m *Machine) forkAgain(ctx context.Context, err error) (bool, error) {
 	return m.cache.Check(initramfsKind, m.initramfsKey) != nil || m.cache.Check(templateKind, m.key) != nil, nil
 }
 
-func (m *Machine) fork(ctx context.Context, dir string, d *disk.Drive, log string) (*Guest, error) {
+func (m *Machine) fork(ctx context.Context, dir string, d Drive, log string) (*Guest, error) {
 	cfg, err := m.forkConfig(ctx, dir)
 	if err != nil {
 		return nil, err

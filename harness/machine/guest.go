@@ -31,16 +31,24 @@ const connectDeadline = 30 * time.Second
 // Guest is a virtual machine with its drive and its agent.
 type Guest struct {
 	vm     *qemu.VM
-	drive  *disk.Drive   // nil where the drive is not ours
+	drive  Drive         // nil where the drive is not ours
 	in     *bufio.Reader // of the control channel
 	served chan error    // how the drive's connection ended; one value
 	cancel context.CancelFunc
 }
 
+// Drive is what stands behind a guest's disk, such as a *disk.Drive.
+type Drive interface {
+	nbd.Device
+	Export() nbd.Export
+	// Close ends it: nothing is answered any more.
+	Close()
+}
+
 // start serves the drive in the folder of cfg and starts the machine; log is
 // QEMU's own log of the drive, or empty. If it fails the drive is as before, and can
 // be served again.
-func (m *Machine) start(ctx context.Context, cfg qemu.Config, d *disk.Drive, log string) (*Guest, error) {
+func (m *Machine) start(ctx context.Context, cfg qemu.Config, d Drive, log string) (*Guest, error) {
 	path := filepath.Join(cfg.Dir, socketFile)
 	l, err := nbd.Listen(path)
 	if err != nil {
@@ -64,7 +72,7 @@ func (m *Machine) start(ctx context.Context, cfg qemu.Config, d *disk.Drive, log
 }
 
 // serveOne serves the drive to the first client that connects.
-func serveOne(ctx context.Context, l net.Listener, d *disk.Drive) error {
+func serveOne(ctx context.Context, l net.Listener, d Drive) error {
 	stop := context.AfterFunc(ctx, func() { l.Close() })
 	defer stop()
 	late := time.AfterFunc(connectDeadline, func() { l.Close() })
@@ -182,6 +190,52 @@ func (g *Guest) Recover(ctx context.Context, m wire.Mount, p workload.Plan) (tol
 	return told, b.Bytes(), err
 }
 
+// Digest asks the guest to check and mount the drive, and for digests of the file's
+// blocks, of that many bytes. What goes wrong in the guest is in told; digests are then
+// those of what came before.
+func (g *Guest) Digest(ctx context.Context, m wire.Mount, p workload.Plan, block int64) (told wire.Survivor, digests []uint64, err error) {
+	ask := wire.Recovery{Mount: m, Path: p.Path, Limit: p.ReadLimit(), Block: block}
+	err = g.Ask(ctx, wire.Recover, ask, func(f wire.Frame) (bool, error) {
+		switch f.Type {
+		case wire.Digests:
+			digests = append(digests, f.Numbers()...)
+			return false, nil
+		case wire.Recovered:
+			return true, f.Decode(&told)
+		}
+		return false, fmt.Errorf("recover: unexpected message of type %d", f.Type)
+	})
+	if want := (min(told.Size, ask.Limit) + block - 1) / block; err == nil && told.Stage == "" && int64(len(digests)) != want {
+		err = fmt.Errorf("recover: digests of %d blocks of the file arrived, want %d", len(digests), want)
+	}
+	return told, digests, err
+}
+
+// Blocks asks the guest to mount the drive, which it has recovered, once more and for
+// the content of some blocks of the file: as many pieces as there are blocks, ascending.
+func (g *Guest) Blocks(ctx context.Context, m wire.Mount, p workload.Plan, block int64, blocks []int64) (content [][]byte, err error) {
+	ask := wire.Recovery{Mount: m, Path: p.Path, Limit: p.ReadLimit(), Block: block, Blocks: blocks}
+	var told wire.Survivor
+	err = g.Ask(ctx, wire.Recover, ask, func(f wire.Frame) (bool, error) {
+		switch f.Type {
+		case wire.Content:
+			content = append(content, f.Payload)
+			return false, nil
+		case wire.Recovered:
+			return true, f.Decode(&told)
+		}
+		return false, fmt.Errorf("read blocks: unexpected message of type %d", f.Type)
+	})
+	switch {
+	case err != nil:
+	case told.Stage != "":
+		err = fmt.Errorf("read blocks: a drive that was recovered fails the second time, to %s: %s", told.Stage, told.Error)
+	case len(content) != len(blocks):
+		err = fmt.Errorf("read blocks: %d of %d came", len(content), len(blocks))
+	}
+	return content, err
+}
+
 // Echo measures a round trip over the control channel.
 func (g *Guest) Echo(ctx context.Context) (time.Duration, error) {
 	begun := time.Now()
@@ -199,8 +253,11 @@ func (g *Guest) Ledger() (ledger.Region, error) {
 	return ledger.Map(mem[ledger.Base : ledger.Base+ledger.Size])
 }
 
-// Drive is the guest's drive; nil for a guest of ForkForeign or ForkFile.
-func (g *Guest) Drive() *disk.Drive { return g.drive }
+// Drive is the guest's drive; nil where that is no *disk.Drive.
+func (g *Guest) Drive() *disk.Drive {
+	d, _ := g.drive.(*disk.Drive)
+	return d
+}
 
 // Failure tells of err with the state of the machine and the end of its console.
 func (g *Guest) Failure(op string, err error) error { return g.vm.Failure(op, err) }
