@@ -109,6 +109,30 @@ func compress(out io.Writer, in io.Reader) (s Sizes, err error) {
 	return s, err
 }
 
+// Unpack makes payloads of a compressed log cheap to read in any order: their bytes are
+// kept uncompressed from now on, in a file without a name in the folder dir.
+func (l *Log) Unpack(dir string) error {
+	if _, packed := l.data.(*seekable); !packed {
+		return nil
+	}
+	f, err := os.CreateTemp(dir, "block.log")
+	if err == nil {
+		err = os.Remove(f.Name())
+	}
+	if err == nil {
+		_, err = io.Copy(f, io.NewSectionReader(l.data, 0, l.bytes))
+	}
+	if err != nil {
+		return fmt.Errorf("unpack block log: %w", err)
+	}
+	old := l.close
+	l.data, l.close = f, f
+	if old != nil {
+		return old.Close()
+	}
+	return nil
+}
+
 // tableFrame is the last frame of a seekable file.
 func tableFrame(table []byte) []byte {
 	le := binary.LittleEndian

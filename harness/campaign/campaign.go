@@ -103,7 +103,6 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	fs := r.scenario.Filesystem
 	r.lab.Progress.Stage("formatting the disk", 0)
 	if r.base, err = images.MakeFS(ctx, Format(r.scenario)); err != nil {
 		return err
@@ -111,15 +110,20 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	if r.digest, err = images.Digest(r.base); err != nil {
 		return err
 	}
-	spec := machine.Spec{
+	r.machine, err = r.lab.prepared(ctx, r.spec(k))
+	return err
+}
+
+// spec is the scenario's machine.
+func (r *run) spec(k images.Kernel) machine.Spec {
+	fs := r.scenario.Filesystem
+	return machine.Spec{
 		Kernel: k, Binary: r.lab.Binary, QEMU: r.lab.QEMU,
 		Memory: int64(r.scenario.Guest.Memory), DriveSize: int64(fs.Size),
 		Bus: qemu.Bus(r.scenario.Drive.Bus), WriteCache: r.scenario.Drive.WriteCache,
 		Direct: r.scenario.Drive.Cache.Direct(), NoFlush: r.scenario.Drive.Cache.NoFlush(),
 		Modules: guestModules(r.scenario), Fsck: needsCheck(fs), Params: r.lab.Params,
 	}
-	r.machine, err = r.lab.prepared(ctx, spec)
-	return err
 }
 
 // guestModules are the kernel modules that the scenario's guest needs.

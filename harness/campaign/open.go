@@ -11,11 +11,14 @@ import (
 	"strings"
 
 	"powercut/guest/ledger"
+	"powercut/guest/wire"
 	"powercut/guest/workload"
 	"powercut/harness/blocklog"
 	"powercut/harness/crash"
+	"powercut/harness/machine"
 	"powercut/harness/report"
 	"powercut/harness/trace"
+	"powercut/harness/verdict"
 	"powercut/images"
 	"powercut/scenarios"
 )
@@ -77,6 +80,7 @@ type PastCall struct {
 	Log     *blocklog.Log
 	Damage  *blocklog.Damage // nil, or where the log ends before its time
 	Records []ledger.Record
+	Started uint64 // the op that had begun last at the cut
 	// Cut is the position at which the power was cut. It is the end of the log where
 	// the harness died before it could say so, and at a damage.
 	Cut int
@@ -101,11 +105,52 @@ func (p *Past) Call(plan workload.Plan) (*PastCall, error) {
 	if c.Log, c.Damage, err = blocklog.Salvage(filepath.Join(c.Folder, logFile)); err != nil {
 		return nil, err
 	}
+	c.Started = cut.Started
 	if c.Cut = cut.Position; c.Cut < 0 || c.Cut > len(c.Log.Events) {
 		c.Cut = len(c.Log.Events)
 	}
 	return c, nil
 }
+
+// History is what the guest had done when the power went at a position, as the ledger
+// told it to the event there, which did not happen any more; at the run's own cut, as
+// it told in the end.
+func (c *PastCall) History(at int) verdict.History {
+	h := verdict.History{Plan: c.Plan, Records: c.Records, Started: c.Started}
+	if at < c.Cut {
+		e := c.Log.Events[at]
+		h.Records, h.Started = c.Records[:min(e.Acked, uint64(len(c.Records)))], e.Started
+	}
+	if c.past.Document.Machine.Ledger == report.LedgerSerial {
+		h.Started = uint64(c.Plan.Count) // see run.begun
+	}
+	return h
+}
+
+// Machine prepares guests like those of the run. It fails where their kernel would be
+// another one.
+func (l *Lab) Machine(ctx context.Context, p *Past) (*machine.Machine, error) {
+	r := &run{lab: l, scenario: p.Scenario}
+	if r.lab.Kernel == "" {
+		r.scenario.Kernel = p.Document.Machine.Kernel
+	}
+	r.lab.Progress.Stage("kernel "+r.kernelName(), 0)
+	k, err := r.kernel(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m, err := l.prepared(ctx, r.spec(k))
+	if err != nil {
+		return nil, err
+	}
+	if was := p.Document.Machine.Release; m.Greeting.Release != was {
+		return nil, fmt.Errorf("prepare guest: the run's kernel was %s, and this one is %s", was, m.Greeting.Release)
+	}
+	return m, nil
+}
+
+// Mount is how the run's file system is checked and mounted.
+func (p *Past) Mount() wire.Mount { return (&run{scenario: p.Scenario}).mount() }
 
 // Close closes the log.
 func (c *PastCall) Close() error { return c.Log.Close() }

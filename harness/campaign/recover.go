@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"powercut/guest/wire"
 	"powercut/harness/blocklog"
@@ -74,7 +75,8 @@ func (r *run) recoverIn(ctx context.Context, rec *recording, fork func(context.C
 		return nil, err
 	}
 	if err != nil {
-		return back, r.explain(limited, g, back, err)
+		back.verdict, err = Explain(limited, Console{Path: g.ConsolePath()}, r.scenario.Timeout, err)
+		return back, err
 	}
 	return back, r.keepSurvivors(rec, back)
 }
@@ -87,7 +89,7 @@ func (r *run) readBack(ctx context.Context, g *machine.Guest, rec *recording) (*
 		back.survivors.Rounding = told.BlockSize
 	}
 	if err == nil {
-		back.verdict = judgeRecovery(told, g.ConsolePath())
+		back.verdict = JudgeRecovery(told, Console{Path: g.ConsolePath()})
 	}
 	return back, err
 }
@@ -98,9 +100,15 @@ var stages = map[string]verdict.RecoveryClass{
 	"fsck": verdict.FsckFailed, "mount": verdict.MountFailed, "read": verdict.ReadFailed, "unmount": verdict.MountFailed,
 }
 
-// judgeRecovery turns the guest's report and its console into a verdict.
-func judgeRecovery(told wire.Survivor, console string) verdict.Recovery {
-	trouble := troubleOn(console)
+// Console is what a guest's kernel has said, from a place in a file on.
+type Console struct {
+	Path string
+	From int64 // bytes
+}
+
+// JudgeRecovery turns the guest's report and its console into a verdict.
+func JudgeRecovery(told wire.Survivor, console Console) verdict.Recovery {
+	trouble := console.trouble()
 	v := verdict.Recovery{Class: verdict.Recovered}
 	if told.Stage != "" {
 		v.Class, v.Detail = stages[told.Stage], told.Error
@@ -112,7 +120,7 @@ func judgeRecovery(told wire.Survivor, console string) verdict.Recovery {
 		v.Class, v.Detail = verdict.Oops, text
 	}
 	if v.Class != verdict.Recovered {
-		v.Console = qemu.Tail(console, consoleLines)
+		v.Console = qemu.Tail(console.Path, consoleLines)
 	} else if len(trouble) > 0 {
 		v.Detail = "the kernel said: " + trouble[0].Text
 	}
@@ -122,32 +130,30 @@ func judgeRecovery(told wire.Survivor, console string) verdict.Recovery {
 // consoleLines is how much of a console a verdict carries.
 const consoleLines = 20
 
-// explain turns the failure of a guest that recovers into a verdict where it is
-// the guest's: a kernel that oopsed, or that never answered. Anything else is an
-// error of the harness, and stays one.
-func (r *run) explain(ctx context.Context, g *machine.Guest, back *recovery, err error) error {
-	if text, ok := oopsIn(troubleOn(g.ConsolePath())); ok {
-		back.verdict = verdict.Recovery{Class: verdict.Oops, Detail: text, Console: qemu.Tail(g.ConsolePath(), consoleLines)}
-		return nil
+// Explain turns the failure of a guest that recovers, within limited, into a verdict
+// where it is the guest's: a kernel that oopsed, or that never answered. Anything else
+// is an error of the harness, and stays one.
+func Explain(limited context.Context, console Console, limit time.Duration, err error) (verdict.Recovery, error) {
+	v := verdict.Recovery{Console: qemu.Tail(console.Path, consoleLines)}
+	if text, ok := oopsIn(console.trouble()); ok {
+		v.Class, v.Detail = verdict.Oops, text
+		return v, nil
 	}
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		back.verdict = verdict.Recovery{
-			Class: verdict.Hang, Console: qemu.Tail(g.ConsolePath(), consoleLines),
-			Detail: fmt.Sprintf("recovery did not end within %v", r.scenario.Timeout),
-		}
-		return nil
+	if errors.Is(limited.Err(), context.DeadlineExceeded) {
+		v.Class, v.Detail = verdict.Hang, fmt.Sprintf("recovery did not end within %v", limit)
+		return v, nil
 	}
-	return err
+	return verdict.Recovery{}, err
 }
 
-// troubleOn finds what a kernel complained of on its console. A console that
-// cannot be read has no trouble to tell.
-func troubleOn(console string) []qemu.Finding {
-	b, err := os.ReadFile(console)
+// trouble finds what a kernel complained of on its console. A console that cannot be
+// read has no trouble to tell.
+func (c Console) trouble() []qemu.Finding {
+	b, err := os.ReadFile(c.Path)
 	if err != nil {
 		return nil
 	}
-	return qemu.Classify(b)
+	return qemu.Classify(b[min(c.From, int64(len(b))):])
 }
 
 // oopsIn is the first line on which a kernel tells that it hit a bug of its own.

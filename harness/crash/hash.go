@@ -128,14 +128,29 @@ func (h *Hasher) Hash(s State) (uint64, error) {
 	return sum, nil
 }
 
-// HashOf returns the hash of some sectors' content, in the state that Hash was asked
-// for last.
-func (h *Hasher) HashOf(sectors []int32) uint64 {
+// HashOf returns the hash of some sectors' content, in the state of a snapshot; where
+// that is nil, in the state that Hash was asked for last.
+func (h *Hasher) HashOf(snapshot []uint64, sectors []int32) uint64 {
 	sum := uint64(0)
 	for _, i := range sectors {
-		sum += h.worth(int(i), h.here(int(i)))
+		content := uint64(0)
+		if snapshot != nil {
+			content = snapshot[i]
+		} else {
+			content = h.here(int(i))
+		}
+		sum += h.worth(int(i), content)
 	}
 	return sum
+}
+
+// Snapshot keeps the state that Hash was asked for last, for HashOf.
+func (h *Hasher) Snapshot() []uint64 {
+	out := slices.Clone(h.durable)
+	for _, i := range h.changed {
+		out[i] = h.mark[i]
+	}
+	return out
 }
 
 // Changed returns which of length bytes at offset are sectors that the log changes.

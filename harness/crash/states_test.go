@@ -261,7 +261,8 @@ func TestStates(t *testing.T) {
 				t.Fatal(err)
 			}
 			agree(t, hashes, want, h)
-			agree(t, parts, want[2:5], going.HashOf(part))
+			agree(t, parts, want[2:5], going.HashOf(nil, part))
+			agree(t, parts, want[2:5], going.HashOf(going.Snapshot(), part))
 		}
 		again := order[:0:0]
 		for s := range States(l, end, seed) {

@@ -1,0 +1,204 @@
+package explore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"powercut/guest/workload"
+	"powercut/harness/campaign"
+	"powercut/harness/crash"
+	"powercut/harness/disk"
+	"powercut/harness/machine"
+	"powercut/harness/verdict"
+)
+
+// checkLimit bounds the recovery of one state; a guest that takes longer hangs.
+const checkLimit = 60 * time.Second
+
+// outcome is what recovery made of a state: all that a verdict depends on beside the
+// history.
+type outcome struct {
+	recovery verdict.Recovery
+	exists   bool
+	size     int64 // of the file
+	rounding int64 // see verdict.Survivors
+	digests  []uint64
+	key      uint64 // names all of that
+	// read holds the sectors of the state that recovery and read-back asked for, by
+	// their place among those that the log changes, ascending.
+	read []int32
+	// Time of the guest for each phase, and from the state's being put in to the
+	// answer.
+	times phases
+}
+
+// phases are where the time of checks went.
+type phases struct {
+	Fsck  time.Duration
+	Mount time.Duration
+	Read  time.Duration
+	Total time.Duration // of the harness's clock, all else included
+}
+
+func (p *phases) add(o phases) {
+	p.Fsck += o.Fsck
+	p.Mount += o.Mount
+	p.Read += o.Read
+	p.Total += o.Total
+}
+
+// checker is a forked guest that recovers one state after another.
+type checker struct {
+	subject  *Subject
+	folder   string // for the guest; emptied with each fork
+	builder  *crash.Builder
+	changed  func(offset, length int64) []int32 // see crash.Hasher
+	contents *contents
+
+	drive *drive
+	guest *machine.Guest
+	said  int64 // bytes of the console that belong to states before
+	forks int
+}
+
+// close ends the guest.
+func (c *checker) close() error {
+	if c.guest == nil {
+		return nil
+	}
+	err := c.guest.Close()
+	c.guest = nil
+	return err
+}
+
+// renew replaces the guest by a fresh fork.
+func (c *checker) renew(ctx context.Context) error {
+	if err := c.close(); err != nil {
+		return err
+	}
+	if err := errors.Join(os.RemoveAll(c.folder), os.MkdirAll(c.folder, 0o700)); err != nil {
+		return fmt.Errorf("make folder of a checker: %w", err)
+	}
+	c.drive = newDrive(c.subject.Call.Log.Size)
+	g, err := c.subject.Machine.Fork(ctx, c.folder, c.drive)
+	if err != nil {
+		return err
+	}
+	c.guest, c.said = g, 0
+	c.forks++
+	return nil
+}
+
+// check recovers a state and reads the file back. What goes wrong in the guest is an
+// outcome; the guest is then replaced before the next state.
+func (c *checker) check(ctx context.Context, s crash.State) (*outcome, error) {
+	if c.guest == nil {
+		if err := c.renew(ctx); err != nil {
+			return nil, err
+		}
+	}
+	image, err := c.builder.Build(s)
+	if err != nil {
+		return nil, err
+	}
+	begun := time.Now()
+	c.drive.put(image.Media)
+	o, err := c.recover(ctx)
+	if _, _, broken := c.drive.seen(); broken != nil {
+		return nil, fmt.Errorf("read crash state %q: %w", s, broken)
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	c.note(o)
+	if err := c.learn(ctx, o); err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	o.times.Total = time.Since(begun)
+	if o.recovery.Class != verdict.Recovered {
+		return o, c.close()
+	}
+	return o, nil
+}
+
+// recover asks the guest.
+func (c *checker) recover(ctx context.Context) (*outcome, error) {
+	limited, cancel := context.WithTimeout(ctx, checkLimit)
+	defer cancel()
+	console := campaign.Console{Path: filepath.Join(c.folder, machine.ConsoleFile), From: c.said}
+	told, digests, err := c.guest.Digest(limited, c.subject.Mount, c.subject.Call.Plan, blockSize)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		v, err := campaign.Explain(limited, console, checkLimit, err)
+		return &outcome{recovery: v}, err
+	}
+	o := &outcome{recovery: verdict.Recovery{Class: verdict.Recovered}}
+	if told.Stage != "" || c.spoke() {
+		o.recovery = campaign.JudgeRecovery(told, console)
+	}
+	if o.recovery.Class == verdict.Recovered {
+		o.exists, o.size, o.digests = told.Exists, told.Size, digests
+		if c.subject.Mount.Check {
+			o.rounding = told.BlockSize
+		}
+	}
+	o.times = phases{Fsck: time.Duration(told.FsckTime), Mount: time.Duration(told.MountTime), Read: time.Duration(told.ReadTime)}
+	return o, nil
+}
+
+// spoke tells whether the guest's kernel has said anything since it was asked last.
+func (c *checker) spoke() bool {
+	info, err := os.Stat(filepath.Join(c.folder, machine.ConsoleFile))
+	if err != nil || info.Size() == c.said {
+		return false
+	}
+	c.said = info.Size()
+	return true
+}
+
+// note fills in what follows from the rest of an outcome.
+func (c *checker) note(o *outcome) {
+	read, _, _ := c.drive.seen()
+	for s := range read {
+		o.read = append(o.read, c.changed(s*disk.SectorSize, disk.SectorSize)...)
+	}
+	o.finish()
+}
+
+// learn gets the content of those blocks of the outcome's file that nobody knows yet.
+// The guest has just recovered the state.
+func (c *checker) learn(ctx context.Context, o *outcome) error {
+	size := min(o.size, c.subject.Call.Plan.ReadLimit())
+	blocks := c.contents.missing(o.digests, size)
+	if len(blocks) == 0 {
+		return nil
+	}
+	limited, cancel := context.WithTimeout(ctx, checkLimit)
+	defer cancel()
+	content, err := c.guest.Blocks(limited, c.subject.Mount, c.subject.Call.Plan, blockSize, blocks)
+	if err != nil {
+		return err
+	}
+	for _, b := range content {
+		c.contents.add(b)
+	}
+	if again := c.contents.missing(o.digests, size); len(again) > 0 {
+		return fmt.Errorf("read the recovered file: block %d is not the same the second time", again[0])
+	}
+	return nil
+}
+
+// survivors turns an outcome into what a verdict is made of.
+func (o *outcome) survivors(p workload.Plan, c *contents) verdict.Survivors {
+	s := verdict.Survivors{Exists: o.exists, Size: o.size, Rounding: o.rounding}
+	if o.exists {
+		s.Data = c.bytes(o.digests, min(o.size, p.ReadLimit()))
+	}
+	return s
+}

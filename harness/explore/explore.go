@@ -1,0 +1,374 @@
+// Package explore checks the states that a power cut may leave of one recording: all
+// cuts of its block log times what may be missing of the volatile writes.
+//
+// States come in the order of crash.States. Of each the hash of its content is known
+// before it is built. A state is decided without a guest where an equal one was
+// checked, or one that agrees with it on all that was read; else a checker, a forked
+// guest that takes one state after another, recovers it and reads the file back.
+// Whatever decided it, the verdict is that on the survivors and on what had been
+// acknowledged at the state's own cut.
+//
+// One goroutine (Explore's caller) goes through the states, keeps what is known and
+// judges. Each checker has its own goroutine, its own drive and its own Builder.
+package explore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"powercut/guest/wire"
+	"powercut/harness/campaign"
+	"powercut/harness/crash"
+	"powercut/harness/machine"
+	"powercut/harness/trace"
+	"powercut/harness/verdict"
+)
+
+// Subject is a recording, with what is needed to recover its states.
+type Subject struct {
+	Call    *campaign.PastCall
+	Mount   wire.Mount
+	Machine *machine.Machine
+	Base    io.ReaderAt // the disk as it was formatted
+	Folder  string      // for the checkers' guests
+}
+
+// Options say how far to go.
+type Options struct {
+	Seed   uint64
+	States int           // at most so many states are decided; 0: any number
+	Budget time.Duration // … for about so long; 0: any time
+	Jobs   int           // checkers
+	// Every checks each state whose content is new, also where what was read of another
+	// decides it.
+	Every bool
+	// Found is told of each violation as it is found, Decided of the number of states
+	// that are, and Each of every verdict. All may be nil.
+	Found   func(Violation)
+	Decided func(n int)
+	Each    func(s crash.State, how How, v Verdict)
+	// Store keeps what was checked; nil: nothing is kept.
+	Store *Store
+}
+
+// How a state was decided.
+type How string
+
+// The ways.
+const (
+	Checked How = "checked" // recovered by a guest
+	Equal   How = "equal"   // its content is that of a checked one
+	Pruned  How = "pruned"  // it agrees with a checked one on all that was read
+)
+
+// Verdict is what a state comes to. Two states with equal verdicts lost the same ops
+// in the same way.
+type Verdict struct {
+	Recovery verdict.Recovery
+	Result   *verdict.Result // nil where nothing was read back
+}
+
+// Broken tells whether a promise was broken, or the file system not recovered.
+func (v Verdict) Broken() bool { return v.Result == nil || v.Result.Broken() }
+
+// confirmed is how many outcomes that break a promise are confirmed by a fresh guest.
+const confirmed = 3
+
+// job is a state on its way through a checker.
+type job struct {
+	state    crash.State
+	number   int // among the states, from 1
+	content  uint64
+	snapshot []uint64
+	fresh    *outcome // not nil: a fresh guest is to come to this outcome
+}
+
+// result is a job's end.
+type result struct {
+	job
+	outcome *outcome
+	err     error
+}
+
+type exploration struct {
+	subject  *Subject
+	options  Options
+	report   *Report
+	hasher   *crash.Hasher
+	index    *index
+	contents *contents
+	jobs     chan job
+	results  chan result
+	flying   map[uint64][]job // by content: a job at a checker, and states that wait for it
+	busy     int              // jobs at checkers
+	verdicts map[judged]Verdict
+	fresh    map[uint64]bool // outcomes that were sent to be confirmed
+	later    []job           // to be confirmed
+}
+
+// judged names what a verdict depends on.
+type judged struct {
+	outcome        uint64
+	started, acked uint64
+}
+
+// Explore checks states until there are no more, or the options or ctx end it. The
+// report tells what is known then, also beside an error.
+func Explore(ctx context.Context, s *Subject, o Options) (*Report, error) {
+	begun := time.Now()
+	e := &exploration{
+		subject: s, options: o, report: newReport(s, o),
+		index: newIndex(), contents: newContents(s.Call.Plan, s.Call.Plan.Count),
+		jobs: make(chan job), results: make(chan result),
+		flying: map[uint64][]job{}, verdicts: map[judged]Verdict{}, fresh: map[uint64]bool{},
+	}
+	defer func() { e.report.Seconds = time.Since(begun).Seconds() }()
+	var err error
+	if e.hasher, err = crash.NewHasher(s.Base, s.Call.Log, s.Call.Cut); err != nil {
+		return e.report, err
+	}
+	if err := e.static(); err != nil {
+		return e.report, err
+	}
+	if err := e.resume(); err != nil {
+		return e.report, err
+	}
+	working, cancel := context.WithCancel(ctx)
+	var crew sync.WaitGroup
+	ends := make([]error, max(1, o.Jobs))
+	for n := range ends {
+		crew.Go(func() { ends[n] = e.work(working, n) })
+	}
+	err = e.run(ctx, begun)
+	close(e.jobs)
+	cancel()
+	crew.Wait()
+	return e.report, errors.Join(err, errors.Join(ends...))
+}
+
+// static asks the log alone.
+func (e *exploration) static() error {
+	tr, err := e.subject.Call.Trace(e.subject.Base)
+	if err != nil {
+		return err
+	}
+	for _, c := range tr.Covers {
+		if !c.Durable && c.Reason != trace.NoData {
+			e.report.Uncovered = append(e.report.Uncovered, Uncovered{Op: c.Op, Position: c.AckAt, Reason: string(c.Reason), Why: c.Why})
+		}
+	}
+	return nil
+}
+
+// work is a checker's life.
+func (e *exploration) work(ctx context.Context, n int) error {
+	c := &checker{
+		subject: e.subject, folder: filepath.Join(e.subject.Folder, fmt.Sprint(n)), contents: e.contents, changed: e.hasher.Changed,
+		builder: crash.NewBuilder(e.subject.Base, e.subject.Call.Log),
+	}
+	for j := range e.jobs {
+		r := result{job: j}
+		if j.fresh != nil {
+			r.err = c.renew(ctx)
+		}
+		if r.err == nil {
+			r.outcome, r.err = c.check(ctx, j.state)
+		}
+		e.results <- r
+	}
+	return c.close()
+}
+
+// run goes through the states, and waits for the checkers in the end.
+func (e *exploration) run(ctx context.Context, begun time.Time) error {
+	next, stop := iter.Pull(crash.States(e.subject.Call.Log, e.subject.Call.Cut, e.options.Seed))
+	defer stop()
+	e.report.Ended = EndAll
+	for {
+		switch {
+		case ctx.Err() != nil:
+			e.report.Ended = EndInterrupted
+		case e.options.States > 0 && e.report.States.Cut >= e.options.States:
+			e.report.Ended = EndStates
+		case e.options.Budget > 0 && time.Since(begun) >= e.options.Budget:
+			e.report.Ended = EndBudget
+		}
+		if e.report.Ended != EndAll {
+			break
+		}
+		s, ok := next()
+		if !ok {
+			break
+		}
+		if err := e.take(ctx, s); err != nil {
+			e.report.Ended = EndFailed
+			return errors.Join(err, e.settle(ctx))
+		}
+	}
+	return errors.Join(ctx.Err(), e.settle(ctx))
+}
+
+// settle waits for what is at checkers, and has what is to be confirmed so.
+func (e *exploration) settle(ctx context.Context) (err error) {
+	for e.busy > 0 || len(e.later) > 0 && err == nil && ctx.Err() == nil {
+		if len(e.later) > 0 && err == nil && ctx.Err() == nil {
+			err = errors.Join(err, e.send(e.later[0], nil))
+			e.later = e.later[1:]
+			continue
+		}
+		err = errors.Join(err, e.receive(<-e.results))
+	}
+	return err
+}
+
+// take decides a state, or sends it to a checker.
+func (e *exploration) take(ctx context.Context, s crash.State) error {
+	content, err := e.hasher.Hash(s)
+	if err != nil {
+		return err
+	}
+	e.report.States.Cut++
+	j := job{state: s, number: e.report.States.Cut, content: content}
+	decided := func() bool {
+		if o := e.index.equal[content]; o != nil {
+			e.decide(j, o, Equal)
+			return true
+		}
+		if waiting, ok := e.flying[content]; ok {
+			e.flying[content] = append(waiting, j)
+			return true
+		}
+		if o := e.index.pruned(e.hasher); o != nil && !e.options.Every {
+			e.report.States.Distinct++
+			e.index.equal[content] = o
+			e.decide(j, o, Pruned)
+			return true
+		}
+		return false
+	}
+	if decided() {
+		return nil
+	}
+	for len(e.later) > 0 {
+		if err := e.send(e.later[0], nil); err != nil {
+			return err
+		}
+		e.later = e.later[1:]
+	}
+	j.snapshot = e.hasher.Snapshot()
+	return e.send(j, decided)
+}
+
+// send gives a job to a checker. While all are busy it takes their results, after each
+// of which decided is asked whether that decides the job; nil: nothing does.
+func (e *exploration) send(j job, decided func() bool) error {
+	for {
+		select {
+		case e.jobs <- j:
+			e.busy++
+			if j.fresh == nil {
+				e.report.States.Distinct++
+				e.flying[j.content] = []job{j}
+			}
+			return nil
+		case r := <-e.results:
+			if err := e.receive(r); err != nil {
+				return err
+			}
+			if decided != nil && decided() {
+				return nil
+			}
+		}
+	}
+}
+
+// receive takes what a checker has found.
+func (e *exploration) receive(r result) error {
+	e.busy--
+	if r.err != nil {
+		delete(e.flying, r.content)
+		return r.err
+	}
+	e.report.count(r.outcome)
+	if r.fresh != nil {
+		return e.compare(r)
+	}
+	e.report.States.Checked++
+	e.index.add(r.content, r.outcome, e.hasher, r.snapshot)
+	if err := e.options.Store.add(r.content, r.outcome); err != nil {
+		return err
+	}
+	waiting := e.flying[r.content]
+	delete(e.flying, r.content)
+	for i, j := range waiting {
+		how := Equal
+		if i == 0 {
+			how = Checked
+		}
+		e.decide(j, r.outcome, how)
+	}
+	return nil
+}
+
+// compare holds what a fresh guest made of a state against what a checker did that had
+// recovered others before.
+func (e *exploration) compare(r result) error {
+	if r.outcome.key == r.fresh.key {
+		e.report.Confirmed++
+		return nil
+	}
+	return fmt.Errorf("check state %q: a guest that had recovered other states found it %s, and a fresh one %s, or read another file; neither is to be believed",
+		r.state, r.fresh.recovery.Class, r.outcome.recovery.Class)
+}
+
+// decide judges a state by an outcome.
+func (e *exploration) decide(j job, o *outcome, how How) {
+	switch how {
+	case Equal:
+		e.report.States.Equal++
+	case Pruned:
+		e.report.States.Pruned++
+	}
+	h := e.subject.Call.History(j.state.Cut)
+	v := e.judge(h, o)
+	if e.options.Each != nil {
+		e.options.Each(j.state, how, v)
+	}
+	if v.Broken() {
+		found := e.report.violation(j, h, v, how)
+		if e.options.Found != nil {
+			e.options.Found(found)
+		}
+		if !e.fresh[o.key] && len(e.fresh) < confirmed {
+			e.fresh[o.key] = true
+			e.later = append(e.later, job{state: j.state, fresh: o})
+		}
+	}
+	if e.options.Decided != nil {
+		e.options.Decided(e.report.States.Equal + e.report.States.Pruned + e.report.States.Checked)
+	}
+}
+
+// judge holds an outcome against a history.
+func (e *exploration) judge(h verdict.History, o *outcome) Verdict {
+	if o.recovery.Class != verdict.Recovered {
+		return Verdict{Recovery: o.recovery}
+	}
+	key := judged{outcome: o.key, started: h.Started, acked: uint64(len(h.Records))}
+	v, ok := e.verdicts[key]
+	if !ok {
+		result := verdict.Judge(h, o.survivors(h.Plan, e.contents))
+		v = Verdict{Recovery: o.recovery, Result: &result}
+		if !result.Broken() { // of what is as promised the ops are of no use, and many
+			v.Result.Ops = nil
+		}
+		e.verdicts[key] = v
+	}
+	return v
+}

@@ -1,0 +1,80 @@
+package explore
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+
+	"powercut/harness/crash"
+)
+
+// finish sorts what was read, and names the outcome.
+func (o *outcome) finish() {
+	slices.Sort(o.read)
+	h := xxhash.New()
+	b := make([]byte, 0, 64+8*len(o.digests))
+	b = append(b, o.recovery.Class...)
+	b = append(b, 0)
+	b = append(b, o.recovery.Detail...)
+	b = append(b, 0)
+	if o.exists {
+		b = append(b, 1)
+	}
+	b = binary.LittleEndian.AppendUint64(b, uint64(o.size))
+	for _, d := range o.digests {
+		b = binary.LittleEndian.AppendUint64(b, d)
+	}
+	h.Write(b) //nolint:errcheck // never fails
+	o.key = h.Sum64()
+}
+
+// index knows the outcomes of states that were checked: by all of their content, and
+// by what their recovery read. Recovery and read-back are functions of what they read:
+// where a state agrees with a checked one on every sector that was read of that, the
+// guest does the same with both.
+type index struct {
+	equal  map[uint64]*outcome // by the content's hash
+	groups []*group            // those that were of use last come first
+	byRead map[uint64]*group   // by a hash of the sectors
+}
+
+// group are checked states of which the same sectors were read.
+type group struct {
+	read     []int32
+	outcomes map[uint64]*outcome // by the hash of these sectors' content
+}
+
+func newIndex() *index {
+	return &index{equal: map[uint64]*outcome{}, byRead: map[uint64]*group{}}
+}
+
+// add takes the outcome of a state of that snapshot and content.
+func (x *index) add(content uint64, o *outcome, h *crash.Hasher, snapshot []uint64) {
+	x.equal[content] = o
+	b := make([]byte, 0, 4*len(o.read))
+	for _, s := range o.read {
+		b = binary.LittleEndian.AppendUint32(b, uint32(s))
+	}
+	key := xxhash.Sum64(b)
+	g := x.byRead[key]
+	if g == nil {
+		g = &group{read: o.read, outcomes: map[uint64]*outcome{}}
+		x.byRead[key] = g
+		x.groups = append(x.groups, g)
+	}
+	g.outcomes[h.HashOf(snapshot, g.read)] = o
+}
+
+// pruned returns the outcome of a checked state with which the state that the hasher was
+// asked for last agrees on all that was read; nil where there is none.
+func (x *index) pruned(h *crash.Hasher) *outcome {
+	for i, g := range x.groups {
+		if o := g.outcomes[h.HashOf(nil, g.read)]; o != nil {
+			copy(x.groups[1:i+1], x.groups[:i])
+			x.groups[0] = g
+			return o
+		}
+	}
+	return nil
+}

@@ -1,0 +1,206 @@
+package explore
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"powercut/harness/verdict"
+)
+
+// End says why an exploration ended.
+type End string
+
+// The ends.
+const (
+	EndAll         End = "all states"
+	EndStates      End = "the number of states"
+	EndBudget      End = "the budget"
+	EndInterrupted End = "interrupted"
+	EndFailed      End = "the harness failed"
+)
+
+// Report is what an exploration found of one recording.
+type Report struct {
+	Call      string      `json:"call"`
+	Seed      uint64      `json:"seed"`
+	Positions int         `json:"positions"` // of the log, each of which is a cut
+	Uncovered []Uncovered `json:"uncovered"` // by the log alone
+	States    States      `json:"states"`
+	Broken    int         `json:"broken"` // states that break a promise, or do not recover
+	// Violations are the first of these.
+	Violations []Violation `json:"violations"`
+	Confirmed  int         `json:"confirmed"` // of their outcomes, by a fresh guest
+	Ended      End         `json:"ended"`
+	Seconds    float64     `json:"seconds"`
+	Checks     Checks      `json:"checks"`
+}
+
+// States counts states. Cut is Checked + Equal + Pruned, but for what was under way when
+// an exploration was interrupted.
+type States struct {
+	Cut      int `json:"cut"`
+	Distinct int `json:"distinct"` // contents
+	Checked  int `json:"checked"`  // recovered by a guest
+	Equal    int `json:"equal"`    // in content to one that was decided
+	Pruned   int `json:"pruned"`   // equal to a checked one on all that was read
+}
+
+// Checks says where the time of checks went, in milliseconds for each on average.
+type Checks struct {
+	Guest Guest   `json:"guest_ms"`
+	Total float64 `json:"total_ms"` // from the state's being put in to the answer, by the harness's clock
+	n     int
+	sum   phases
+}
+
+// Guest is guest time.
+type Guest struct {
+	Fsck  float64 `json:"fsck"`
+	Mount float64 `json:"mount"`
+	Read  float64 `json:"read"`
+}
+
+// Uncovered is an op whose data was volatile when it was acknowledged.
+type Uncovered struct {
+	Op       int    `json:"op"`
+	Position int    `json:"position"` // of the ack
+	Reason   string `json:"reason"`
+	Why      string `json:"why"`
+}
+
+// Violation is a state that breaks a promise, or does not recover.
+type Violation struct {
+	Number   int              `json:"number"` // among the states, from 1
+	State    string           `json:"state"`
+	How      How              `json:"how"`
+	Started  uint64           `json:"started"` // the op that had begun last
+	Acked    int              `json:"acked"`   // ops that were acknowledged
+	Recovery verdict.Recovery `json:"recovery"`
+	Counts   verdict.Counts   `json:"counts"`
+	// Ops are the first ops that are lost or foreign.
+	Ops  []verdict.OpVerdict `json:"ops"`
+	Text string              `json:"text"`
+}
+
+// The bounds of what a report names.
+const (
+	maxViolations = 100
+	maxOps        = 8
+)
+
+func newReport(s *Subject, o Options) *Report {
+	return &Report{
+		Call: string(s.Call.Plan.Call), Seed: o.Seed, Positions: s.Call.Cut + 1,
+		Uncovered: []Uncovered{}, Violations: []Violation{},
+	}
+}
+
+// count adds the times of a check.
+func (r *Report) count(o *outcome) {
+	c := &r.Checks
+	c.n++
+	c.sum.add(o.times)
+	mean := func(d time.Duration) float64 { return float64(d) / float64(c.n) / float64(time.Millisecond) }
+	c.Guest, c.Total = Guest{Fsck: mean(c.sum.Fsck), Mount: mean(c.sum.Mount), Read: mean(c.sum.Read)}, mean(c.sum.Total)
+}
+
+// violation adds a state that breaks a promise.
+func (r *Report) violation(j job, h verdict.History, v Verdict, how How) Violation {
+	out := Violation{
+		Number: j.number, State: j.state.String(), How: how, Started: h.Started, Acked: max(0, len(h.Records)-1),
+		Recovery: v.Recovery, Ops: []verdict.OpVerdict{},
+	}
+	if v.Result == nil {
+		out.Text = fmt.Sprintf("%s: %s", v.Recovery.Class, v.Recovery.Detail)
+	} else {
+		out.Counts = v.Result.Counts
+		out.Ops, out.Text = broken(v.Result)
+	}
+	r.Broken++
+	if len(r.Violations) < maxViolations {
+		r.Violations = append(r.Violations, out)
+	}
+	return out
+}
+
+// broken lists the first ops that break a promise, and says it in words.
+func broken(r *verdict.Result) (ops []verdict.OpVerdict, text string) {
+	ops = []verdict.OpVerdict{}
+	var words []string
+	if c := r.Setup.Class; c == verdict.Lost || c == verdict.Foreign {
+		words = append(words, fmt.Sprintf("the file's first content is %s: %s", c, r.Setup.Found))
+	}
+	for _, o := range r.Ops {
+		if o.Class != verdict.Lost && o.Class != verdict.Foreign {
+			continue
+		}
+		if len(ops) == 0 {
+			words = append(words, fmt.Sprintf("op %d %s, found instead: %s", o.Op, o.Class, o.Found))
+		}
+		if len(ops) < maxOps {
+			ops = append(ops, o)
+		}
+	}
+	if n := r.Counts.Lost + r.Counts.Foreign; n > 1 {
+		words = append(words, fmt.Sprintf("and %d more", n-1))
+	}
+	if r.Size != "" {
+		words = append(words, r.Size)
+	}
+	if r.Stray != nil {
+		words = append(words, "in a hole: "+r.Stray.Found)
+	}
+	return ops, strings.Join(words, "; ")
+}
+
+// String says it in one line.
+func (v Violation) String() string {
+	return fmt.Sprintf("state %d (cut %s): %s", v.Number, v.State, v.Text)
+}
+
+// Write writes the report for people.
+func (r *Report) Write(w io.Writer) error {
+	var b strings.Builder
+	s := r.States
+	decided := s.Checked + s.Equal + s.Pruned
+	fmt.Fprintf(&b, "%s: %d states of %d positions, seed %d: %d distinct, %d checked, %d equal, %d pruned\n",
+		r.Call, decided, r.Positions, r.Seed, s.Distinct, s.Checked, s.Equal, s.Pruned)
+	fmt.Fprintf(&b, "  in %.1f s (%.1f a second, %.1f checks a second), ended by %s\n",
+		r.Seconds, float64(decided)/max(r.Seconds, 1e-9), float64(s.Checked)/max(r.Seconds, 1e-9), r.Ended)
+	if s.Checked > 0 {
+		c := r.Checks
+		fmt.Fprintf(&b, "  a check took %.0f ms: guest %.0f ms mount, %.0f ms read", c.Total, c.Guest.Mount, c.Guest.Read)
+		if c.Guest.Fsck > 0 {
+			fmt.Fprintf(&b, ", %.0f ms fsck", c.Guest.Fsck)
+		}
+		b.WriteString("\n")
+	}
+	r.writeUncovered(&b)
+	switch {
+	case r.Broken == 0 && decided == 0:
+		b.WriteString("  no state was decided\n")
+	case r.Broken == 0:
+		b.WriteString("  no state breaks a promise\n")
+	default:
+		fmt.Fprintf(&b, "  %d states break a promise; the first, of which %d were confirmed by a fresh guest:\n", r.Broken, r.Confirmed)
+		for _, v := range r.Violations[:min(len(r.Violations), shownViolations)] {
+			fmt.Fprintf(&b, "    %s\n", v)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// shownViolations bounds what Write shows of them.
+const shownViolations = 10
+
+func (r *Report) writeUncovered(b *strings.Builder) {
+	if len(r.Uncovered) == 0 {
+		b.WriteString("  by the log alone: the data of each acknowledged op was durable at its ack\n")
+		return
+	}
+	u := r.Uncovered[0]
+	fmt.Fprintf(b, "  by the log alone: the data of %d acknowledged ops was volatile at its ack; first op %d: %s\n", len(r.Uncovered), u.Op, u.Why)
+}

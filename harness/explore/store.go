@@ -1,0 +1,142 @@
+package explore
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"powercut/harness/verdict"
+)
+
+// Store is a file that keeps the outcomes of checks, one a line, so that an exploration
+// that ended can go on. A nil Store keeps nothing.
+type Store struct {
+	file *os.File
+	old  []kept // what was in the file
+}
+
+// kept is a line of the file.
+type kept struct {
+	Content  uint64           `json:"content,string"` // see crash.Hasher
+	Recovery verdict.Recovery `json:"recovery"`
+	Exists   bool             `json:"exists"`
+	Size     int64            `json:"size"`
+	Rounding int64            `json:"rounding,omitempty"`
+	Digests  []uint64         `json:"digests"`
+}
+
+// head is the file's first line: what the outcomes depend on.
+type head struct {
+	Schema string `json:"schema"`
+	Of     string `json:"of"` // kernel, binary, log and disk, as the caller names them
+}
+
+const storeSchema = "powercut-explored/1"
+
+// OpenStore opens the file at path for a subject that of names. With resume what is
+// there is kept, if it is of the same subject and whole; else it is begun anew.
+func OpenStore(path, of string, resume bool) (*Store, error) {
+	s := &Store{}
+	if resume {
+		if err := s.load(path, of); err != nil {
+			return nil, fmt.Errorf("resume exploration: %w", err)
+		}
+	}
+	var err error
+	if s.file, err = os.Create(path + ".tmp"); err != nil {
+		return nil, fmt.Errorf("keep exploration: %w", err)
+	}
+	err = s.write(head{storeSchema, of})
+	for _, k := range s.old {
+		err = errors.Join(err, s.write(k))
+	}
+	if err = errors.Join(err, os.Rename(path+".tmp", path)); err != nil {
+		s.file.Close()
+		return nil, fmt.Errorf("keep exploration: %w", err)
+	}
+	return s, nil
+}
+
+// load reads what is there. A last line that is torn is left out.
+func (s *Store) load(path, of string) error {
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return errors.New("there is nothing to resume: this call was not explored before")
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	in := bufio.NewReader(f)
+	for n := 1; ; n++ {
+		line, err := in.ReadBytes('\n')
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if n == 1 {
+			var h head
+			if err := json.Unmarshal(line, &h); err != nil || h.Schema != storeSchema || h.Of != of {
+				return fmt.Errorf("%s is of another recording, kernel or powercut (%s), this is %s; begin anew, without --resume", path, h.Of, of)
+			}
+			continue
+		}
+		var k kept
+		if err := json.Unmarshal(line, &k); err != nil {
+			return fmt.Errorf("%s, line %d: %w", path, n, err)
+		}
+		s.old = append(s.old, k)
+	}
+}
+
+func (s *Store) write(v any) error {
+	b, err := json.Marshal(v)
+	if err == nil {
+		_, err = s.file.Write(append(b, '\n'))
+	}
+	return err
+}
+
+// add keeps an outcome.
+func (s *Store) add(content uint64, o *outcome) error {
+	if s == nil {
+		return nil
+	}
+	err := s.write(kept{
+		Content: content, Recovery: o.recovery, Exists: o.exists, Size: o.size, Rounding: o.rounding, Digests: o.digests,
+	})
+	if err != nil {
+		return fmt.Errorf("keep exploration: %w", err)
+	}
+	return nil
+}
+
+// Close closes the file.
+func (s *Store) Close() error {
+	if s == nil {
+		return nil
+	}
+	return s.file.Close()
+}
+
+// resume takes up outcomes that were kept. Those with content that does not follow from
+// the plan are checked again: their bytes were not kept.
+func (e *exploration) resume() error {
+	if e.options.Store == nil {
+		return nil
+	}
+	for _, k := range e.options.Store.old {
+		o := &outcome{recovery: k.Recovery, exists: k.Exists, size: k.Size, rounding: k.Rounding, digests: k.Digests}
+		if len(e.contents.missing(o.digests, min(o.size, e.subject.Call.Plan.ReadLimit()))) > 0 {
+			continue
+		}
+		o.finish()
+		e.index.equal[k.Content] = o
+	}
+	return nil
+}
