@@ -38,6 +38,7 @@ type commands struct {
 	Doctor    doctorCommand    `cmd:"" help:"Say what this machine lacks, and the command that brings it."`
 	Bench     benchCommand     `cmd:"" help:"Measure powercut itself, as ratios within one run."`
 	Report    reportCommand    `cmd:"" help:"Make reports of runs that are over."`
+	Compare   compareCommand   `cmd:"" help:"Hold new runs against old ones: verdicts, latencies, bills."`
 	Schema    schemaCommand    `cmd:"" help:"Print the JSON Schema of the JSON reports."`
 	Log       logCommand       `cmd:"" help:"Block logs: show, export, import, and the images that a cut leaves."`
 }

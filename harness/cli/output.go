@@ -12,9 +12,9 @@ import (
 	"powercut/harness/report/format"
 )
 
-// outputFlags say which reports a command makes.
-type outputFlags struct {
-	Report []string `help:"Make a report: text, json, junit, ktap, markdown or html. With =FILE it goes there, without in place of the table. May be repeated." placeholder:"FORMAT[=FILE]" sep:"none"`
+// reportFlags say which reports a command makes.
+type reportFlags struct {
+	Report []string `help:"Make a report: text, json, markdown; of runs also junit, ktap or html. With =FILE it goes there, without in place of the table. May be repeated." placeholder:"FORMAT[=FILE]" sep:"none"`
 	JSON   bool     `name:"json" help:"Short for --report json."`
 }
 
@@ -25,7 +25,7 @@ type output struct {
 }
 
 // outputs reads the flags. At most one report goes to standard output.
-func (f outputFlags) outputs() ([]output, error) {
+func (f reportFlags) outputs(allowed ...format.Format) ([]output, error) {
 	texts := f.Report
 	if f.JSON {
 		texts = append(slices.Clone(texts), string(format.JSON))
@@ -35,8 +35,8 @@ func (f outputFlags) outputs() ([]output, error) {
 	for _, text := range texts {
 		name, file, toFile := strings.Cut(text, "=")
 		o := output{format: format.Format(name), file: file}
-		if !slices.Contains(formats(), o.format) {
-			return nil, &usageError{fmt.Errorf("--report %s: %q is no format; allowed: %s", text, name, formatNames())}
+		if !slices.Contains(allowed, o.format) {
+			return nil, &usageError{fmt.Errorf("--report %s: %q is no format; allowed: %s", text, name, names(allowed))}
 		}
 		if toFile && file == "" {
 			return nil, &usageError{fmt.Errorf("--report %s: the name of the file is missing", text)}
@@ -55,12 +55,12 @@ func (f outputFlags) outputs() ([]output, error) {
 	return list, nil
 }
 
-// formats are those of package format, and the page.
+// formats are all of a run: those of package format, and the page.
 func formats() []format.Format { return append(format.All(), page) }
 
-func formatNames() string {
+func names(list []format.Format) string {
 	var names []string
-	for _, f := range formats() {
+	for _, f := range list {
 		names = append(names, string(f))
 	}
 	return strings.Join(names, ", ")

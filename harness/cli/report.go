@@ -14,7 +14,7 @@ type reportCommand struct {
 	Explain bool     `help:"Say what each column of the table means."`
 	Full    int      `help:"List so many lost ops of a call one by one." default:"6" placeholder:"N"`
 	Plots   string   `help:"Write the plots into this folder, as SVG files; of several runs each into a folder of its own in it." placeholder:"DIR"`
-	outputFlags
+	reportFlags
 }
 
 // Help says what the exit code means.
@@ -24,20 +24,17 @@ func (*reportCommand) Help() string {
 
 // Run makes the reports.
 func (c *reportCommand) Run(ctx context.Context, s Streams, t *talk) error {
-	outputs, err := c.outputs()
+	outputs, err := c.outputs(formats()...)
 	if err != nil {
 		return err
 	}
 	r := format.Results{}
 	for _, path := range c.Runs {
-		stored, err := report.Read(path)
+		docs, err := stored(path, t)
 		if err != nil {
-			return &usageError{err}
+			return err
 		}
-		r.Runs = append(r.Runs, stored.Runs...)
-		for _, folder := range stored.Unfinished {
-			t.Warn("left out: a run folder without a report", "folder", folder)
-		}
+		r.Runs = append(r.Runs, docs...)
 	}
 	r.Several = len(r.Runs) != 1
 	if c.Plots != "" {

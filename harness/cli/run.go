@@ -33,7 +33,7 @@ type runCommand struct {
 	QEMULog      bool     `name:"qemu-log" help:"Let QEMU log the writes too, into CALL/qemu.log in the run folder, for 'powercut log compare'. The drive is sent more flushes then."`
 	Explain      bool     `help:"Say what each column of the table means."`
 	Quiet        bool     `short:"q" help:"Print the last line alone: what came out, and where everything is."`
-	outputFlags
+	reportFlags
 }
 
 // Run runs the scenarios.
@@ -46,7 +46,7 @@ func (c *runCommand) Run(ctx context.Context, s Streams, t *talk) error {
 	if err != nil {
 		return err
 	}
-	outputs, err := c.outputs()
+	outputs, err := c.outputs(formats()...)
 	if err != nil {
 		return err
 	}

@@ -97,3 +97,49 @@ func (d *Document) Facts() []Fact {
 	add(d.Machine.Ledger == LedgerSerial, true, "warning", serialWarning)
 	return facts
 }
+
+// Text draws the table for a terminal, in at most Width columns if its words allow.
+func (g Grid) Text(colour bool) string {
+	p := &page{colour: colour}
+	cols := make([]column[[]Cell], len(g.Head))
+	for i, h := range g.Head {
+		cols[i] = column[[]Cell]{
+			name: h.Name, left: h.Left, tight: 24,
+			cell: func(row []Cell) string { return row[i].Text },
+			style: func(row []Cell) style {
+				if row[i].Bad {
+					return red
+				}
+				return plain
+			},
+		}
+	}
+	return fitting(p, cols, g.Rows) + "\n"
+}
+
+// Legend explains the columns, for a terminal.
+func (g Grid) Legend(colour bool) string {
+	p := &page{colour: colour}
+	for _, h := range g.Head {
+		p.hang(legendMargin, bold, h.Name, h.Legend)
+	}
+	return p.text.String()
+}
+
+// Markdown draws the table as GitHub's Markdown has it.
+func (g Grid) Markdown() string {
+	m := &marked{}
+	m.grid(g)
+	return m.String()
+}
+
+// Line prints a label, in red where it is bad, and a text beside it, wrapped at Width.
+func Line(label, text string, bad, colour bool) string {
+	p := &page{colour: colour}
+	st := green
+	if bad {
+		st = red
+	}
+	p.hang(margin, st, label, text)
+	return p.text.String()
+}

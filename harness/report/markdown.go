@@ -45,10 +45,10 @@ func (m *marked) para(format string, a ...any) { fmt.Fprintf(m, format+"\n\n", a
 
 // run tells of one run.
 func (m *marked) run(d *Document) {
-	m.para("## powercut: %s %s", escape(d.Scenario), outcome(d))
-	m.para("%s", escape(d.About))
+	m.para("## powercut: %s %s", Escape(d.Scenario), outcome(d))
+	m.para("%s", Escape(d.About))
 	for _, f := range d.Facts()[2:] { // name and purpose are said
-		fmt.Fprintf(m, "- %s: %s\n", escape(f.Name), escape(f.Text))
+		fmt.Fprintf(m, "- %s: %s\n", Escape(f.Name), Escape(f.Text))
 	}
 	m.WriteByte('\n')
 	if len(d.Calls) > 0 {
@@ -60,7 +60,7 @@ func (m *marked) run(d *Document) {
 	}
 	for _, e := range d.Expectations {
 		if !e.Held {
-			fmt.Fprintf(m, "- **NOT MET** %s\n", escape(e.Text+foundText(e.Found, "; found ")))
+			fmt.Fprintf(m, "- **NOT MET** %s\n", Escape(e.Text+foundText(e.Found, "; found ")))
 		}
 	}
 	m.para("- %s held", tally(d.Expectations))
@@ -71,30 +71,30 @@ func (m *marked) run(d *Document) {
 // call tells what broke in a call.
 func (m *marked) call(c Call) {
 	if !read(c) {
-		m.para("**%s: recovery failed:** %s", escape(c.Call), escape(recoveryText(c.Recovery)))
+		m.para("**%s: recovery failed:** %s", Escape(c.Call), Escape(recoveryText(c.Recovery)))
 		m.code(c.Recovery.Console)
 	}
 	for _, part := range []struct{ name, wrong string }{
 		{"first content of the file", c.Setup}, {"size of the file", c.Size}, {"holes of the file", c.Stray},
 	} {
 		if part.wrong != "" {
-			m.para("**%s, %s:** %s", escape(c.Call), part.name, escape(part.wrong))
+			m.para("**%s, %s:** %s", Escape(c.Call), part.name, Escape(part.wrong))
 		}
 	}
 	if c.Errors != nil {
-		m.para("%s: %s failed: %s", escape(c.Call), plural(c.Errors.Count, "op"), escape(errorText(*c.Errors)))
+		m.para("%s: %s failed: %s", Escape(c.Call), plural(c.Errors.Count, "op"), Escape(errorText(*c.Errors)))
 	}
 	if len(c.Findings) == 0 {
 		return
 	}
-	m.para("**%s:**", escape(Headline(c)))
+	m.para("**%s:**", Escape(Headline(c)))
 	g, left := FindingGrid(c, DefaultFull)
 	m.grid(g)
 	if left > 0 {
 		m.para("and %s", plural(left, "more op"))
 	}
 	if f := c.Findings[0]; f.Why != "" {
-		m.para("%s (op %d): %s", escape(reasonText(f)), f.Op, escape(f.Why))
+		m.para("%s (op %d): %s", Escape(reasonText(f)), f.Op, Escape(f.Why))
 	}
 }
 
@@ -102,14 +102,14 @@ func (m *marked) call(c Call) {
 func (m *marked) grid(g Grid) {
 	var names, rule []string
 	for _, h := range g.Head {
-		names = append(names, escape(h.Name))
+		names = append(names, Escape(h.Name))
 		rule = append(rule, map[bool]string{true: "---", false: "--:"}[h.Left])
 	}
 	rows := [][]string{names, rule}
 	for _, r := range g.Rows {
 		var cells []string
 		for _, c := range r {
-			s := escape(c.Text)
+			s := Escape(c.Text)
 			if c.Bad && s != "" {
 				s = "**" + s + "**"
 			}
@@ -131,9 +131,9 @@ func (m *marked) code(lines []string) {
 	m.WriteByte('\n')
 }
 
-// escape makes a text mean nothing but itself: Markdown's characters are escaped
+// Escape makes a text mean nothing but itself: Markdown's characters are escaped
 // with a backslash, which CommonMark allows for all ASCII punctuation.
-func escape(s string) string {
+func Escape(s string) string {
 	var b strings.Builder
 	for _, r := range Clean(s) {
 		if strings.ContainsRune("\\`*_{}[]<>#|~&!", r) {

@@ -11,15 +11,16 @@ import (
 // DocumentSchema is the JSON Schema (draft 2020-12) of Document, made of the type
 // itself. A document may hold fields that it does not name: a new optional field
 // leaves the version as it is.
-func DocumentSchema() []byte { return schemaOf(reflect.TypeFor[Document](), Schema) }
+func DocumentSchema() []byte { return SchemaOf(reflect.TypeFor[Document](), Schema) }
 
 // CombinedSchema is that of Combined.
-func CombinedSchema() []byte { return schemaOf(reflect.TypeFor[Combined](), SummarySchema) }
+func CombinedSchema() []byte { return SchemaOf(reflect.TypeFor[Combined](), SummarySchema) }
 
 // object is a JSON object. Its members are sorted by name when it is written.
 type object = map[string]any
 
-func schemaOf(t reflect.Type, version string) []byte {
+// SchemaOf is that of a struct whose field schema holds the version.
+func SchemaOf(t reflect.Type, version string) []byte {
 	s := structSchema(t)
 	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	s["title"] = version
@@ -46,6 +47,9 @@ func addFields(t reflect.Type, properties object, required *[]string) {
 		}
 		name, optional := jsonName(f)
 		s := typeSchema(f.Type)
+		if f.Type.Kind() == reflect.Pointer && !optional {
+			s = object{"anyOf": []object{s, {"type": "null"}}}
+		}
 		s["description"] = meaning(t, f)
 		properties[name] = s
 		if !optional {
