@@ -12,6 +12,11 @@ func (d *Document) Again() string {
 	if d.Machine.Kernel != "" && !strings.HasPrefix(d.Machine.Kernel, "debian:") {
 		words = append(words, "--kernel", quote(d.Machine.Kernel))
 	}
+	for _, m := range d.Machine.Modules {
+		if m.Variant == "" { // the user's; those of powercut are in the scenario
+			words = append(words, "--module", quote(m.Path))
+		}
+	}
 	if d.Machine.Ledger == LedgerSerial {
 		words = append(words, "--serial-ledger")
 	}

@@ -26,7 +26,7 @@ const (
 const maxCells = 1200
 
 // severity orders the classes: the worst first.
-var severity = []verdict.Class{verdict.Lost, verdict.Foreign, verdict.Torn, verdict.Absent, verdict.Early, verdict.Kept, ""}
+var severity = []verdict.Class{verdict.Lost, verdict.Foreign, verdict.Torn, verdict.Unpromised, verdict.Absent, verdict.Early, verdict.Kept, ""}
 
 // Survival draws the map of blocks and states. One state fills several lines of
 // cells; of several each is a line, in which the blocks share what cells there are.
