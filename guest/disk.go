@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"powercut/guest/ledger"
+	"powercut/guest/ops"
 	"powercut/guest/wire"
 	"powercut/guest/workload"
 )
@@ -59,7 +60,11 @@ func (a *agent) record(w wire.Workload) error {
 		j = s
 	}
 	begun := time.Now()
-	err = w.Plan.Run(mountPoint, j, flushDrive)
+	if w.Ops != nil {
+		err = w.Ops.Run(ops.World{Dir: mountPoint, Remount: remounter(w.Mount)}, j, flushDrive)
+	} else {
+		err = w.Plan.Run(mountPoint, j, flushDrive)
+	}
 	elapsed := time.Since(begun)
 	if err = errors.Join(err, s.err); err != nil {
 		return &stageError{"workload", err}
@@ -104,8 +109,15 @@ func (a *agent) recover(r wire.Recovery) error {
 	return wire.Send(a.port, wire.Recovered, out)
 }
 
+// readBack reads the file of r.
 func (a *agent) readBack(r wire.Recovery, out *wire.Survivor) (stage string, err error) {
-	if r.Mount.Check {
+	return visit(r.Mount, out, func() error { return a.sendFile(filepath.Join(mountPoint, r.Path), r, out) })
+}
+
+// visit checks and mounts the disk, lets read look at it, and unmounts it; out says
+// how long that took.
+func visit(m wire.Mount, out *wire.Survivor, read func() error) (stage string, err error) {
+	if m.Check {
 		begun := time.Now()
 		out.Fsck, err = fsck()
 		out.FsckTime = int64(time.Since(begun))
@@ -114,7 +126,7 @@ func (a *agent) readBack(r wire.Recovery, out *wire.Survivor) (stage string, err
 		}
 	}
 	begun := time.Now()
-	if err := mount(r.Mount); err != nil {
+	if err := mount(m); err != nil {
 		return "mount", err
 	}
 	out.MountTime = int64(time.Since(begun))
@@ -124,7 +136,7 @@ func (a *agent) readBack(r wire.Recovery, out *wire.Survivor) (stage string, err
 	}
 	out.BlockSize = fs.Bsize
 	begun = time.Now()
-	err = a.sendFile(filepath.Join(mountPoint, r.Path), r, out)
+	err = read()
 	out.ReadTime = int64(time.Since(begun))
 	if err != nil {
 		return "read", err

@@ -113,6 +113,18 @@ func (a *agent) handle(f wire.Frame) error {
 			return err
 		}
 		return a.measure(m)
+	case wire.Inspect:
+		var m wire.Mount
+		if err := f.Decode(&m); err != nil {
+			return err
+		}
+		return a.inspect(m)
+	case wire.Rehearse:
+		var r wire.Rehearsal
+		if err := f.Decode(&r); err != nil {
+			return err
+		}
+		return a.rehearse(r)
 	case wire.Exercising:
 		var e wire.Exercise
 		if err := f.Decode(&e); err != nil {

@@ -3,6 +3,7 @@ package scenarios
 // settle gives what the document leaves out the value that other fields imply.
 func (s *Scenario) settle(d *decoder) {
 	given := func(path string) bool { _, ok := d.values[path]; return ok }
+	s.settleOps(given)
 	if s.Drive.Cache != "" && !given("drive.write-cache") {
 		s.Drive.WriteCache = s.Drive.Cache.GuestCache()
 	}

@@ -29,7 +29,7 @@ const (
 // be. The decoder tells where the field stood.
 func (s Scenario) check(d *decoder) error {
 	for _, check := range []func(*decoder) error{
-		s.checkTexts, s.checkModule, s.checkSize, s.checkDrive, s.checkMkfs, s.checkFile, s.checkWorkload, s.checkFaults, s.checkCut, s.checkExpect, s.checkFigures,
+		s.checkTexts, s.checkModule, s.checkSize, s.checkDrive, s.checkMkfs, s.checkOps, s.checkFile, s.checkWorkload, s.checkFaults, s.checkCut, s.checkExpect, s.checkFigures,
 	} {
 		if err := check(d); err != nil {
 			return err
@@ -96,6 +96,9 @@ func (w Workload) full() Size {
 }
 
 func (s Scenario) checkWorkload(d *decoder) error {
+	if s.Workload.Kind == OpsKind {
+		return nil
+	}
 	if err := s.checkRoom(d); err != nil {
 		return err
 	}

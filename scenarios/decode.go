@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"powercut/guest/ops"
 	"powercut/guest/workload"
 )
 
@@ -149,7 +150,7 @@ func (d *decoder) decode(v reflect.Value, n *node, at spot) error {
 		return d.timing(target, n, at)
 	case *Bounds:
 		return d.bounds(target, n, at)
-	case *Range, *Ratio, *Bound, *Fault, *Comparison:
+	case *Range, *Ratio, *Bound, *Fault, *Comparison, *ops.Op:
 		return d.scalar(v, n, at)
 	case *Cases, *Axes, *Rules: // taken out of every document that has them where they belong
 		return n.place.errorf("%s: stands in a document of its own, beside cases, axes, rules and compare alone", at)
@@ -227,7 +228,7 @@ func (d *decoder) list(v reflect.Value, n *node, at spot) error {
 			return err
 		}
 		for j := range i {
-			if v.Type() != reflect.TypeFor[[]string]() && out.Index(j).Equal(value) {
+			if !repeats(v.Type()) && out.Index(j).Equal(value) {
 				return item.place.errorf("%s: %q is in the list twice", at, item.text)
 			}
 		}
@@ -235,6 +236,11 @@ func (d *decoder) list(v reflect.Value, n *node, at spot) error {
 	}
 	v.Set(out)
 	return inRange(v, n, at)
+}
+
+// repeats tells whether a list may hold one thing twice.
+func repeats(list reflect.Type) bool {
+	return list == reflect.TypeFor[[]string]() || list == reflect.TypeFor[[]ops.Op]()
 }
 
 // scalar sets v from a single word or text.
@@ -275,6 +281,10 @@ func setScalar(v reflect.Value, n *node, at spot) error {
 		*target, err = ParseComparison(word)
 	case *Fault:
 		if *target, err = ParseFault(word); err != nil {
+			return n.inside(err).errorf("%s: %v", at, err)
+		}
+	case *ops.Op:
+		if *target, err = ops.Parse(word); err != nil {
 			return n.inside(err).errorf("%s: %v", at, err)
 		}
 	case *int:

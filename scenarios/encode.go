@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
+
+	"powercut/guest/ops"
 )
 
 // Marshal returns the scenario as YAML, every default written out. Parse reads it
@@ -45,6 +47,12 @@ func encode(v reflect.Value) any {
 		return word(value.String())
 	case Fault:
 		return word(value.String())
+	case ops.Op:
+		return word(value.String())
+	case Workload:
+		if value.Kind == OpsKind { // the other fields mean nothing
+			return yaml.MapSlice{{Key: "kind", Value: plain(value.Kind)}, {Key: "ops", Value: encode(reflect.ValueOf(value.Ops))}}
+		}
 	}
 	switch v.Kind() {
 	case reflect.Struct:

@@ -100,7 +100,7 @@ func (p place) errorf(format string, args ...any) *Error {
 // inside is where in n's text the error is, or else where n stands.
 func (n *node) inside(err error) place {
 	p := n.place
-	var f *faultError
+	var f interface{ Offset() int }
 	if !errors.As(err, &f) || p.line < 1 || p.line > len(p.source.lines) {
 		return p
 	}
@@ -108,7 +108,7 @@ func (n *node) inside(err error) place {
 	rest := string(line[min(max(p.column-1, 0), len(line)):])
 	for quotes := range 2 { // a text in quotes is placed where its quotes begin
 		if len(rest) >= quotes && strings.HasPrefix(rest[quotes:], n.text) {
-			p.column += quotes + utf8.RuneCountInString(n.text[:f.at])
+			p.column += quotes + utf8.RuneCountInString(n.text[:min(f.Offset(), len(n.text))])
 			return p
 		}
 	}

@@ -85,6 +85,9 @@ type faultError struct {
 func (e *faultError) Error() string { return e.err.Error() }
 func (e *faultError) Unwrap() error { return e.err }
 
+// Offset is where in the text the error is, in bytes.
+func (e *faultError) Offset() int { return e.at }
+
 // ParseFault reads a Fault.
 func ParseFault(text string) (Fault, error) {
 	words := split(text)

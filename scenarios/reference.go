@@ -8,6 +8,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"powercut/guest/ops"
 	"powercut/harness/disk"
 )
 
@@ -26,9 +27,20 @@ func Reference() string {
 		row(&b, t.name, t.text)
 	}
 	b.WriteString("\n")
+	operations(&b)
 	faults(&b)
 	profiles(&b)
 	return b.String()
+}
+
+// operations writes how each op is written, and what it does.
+func operations(b *strings.Builder) {
+	b.WriteString("| op | what it does |\n|---|---|\n")
+	for _, f := range ops.Forms() {
+		row(b, "`"+f.String()+"`", f.Meaning)
+	}
+	b.WriteString("\nA FILE is a path or a descriptor that is open, such as @h; a path is below the root of the file system, which is `.` itself. " +
+		"An op that may fail ends with `allow` and the errors that it may fail with, such as `allow ENOENT`.\n\n")
 }
 
 // faults writes how each kind of fault is written, and what it does.

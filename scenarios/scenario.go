@@ -17,6 +17,7 @@ import (
 	"reflect"
 	"time"
 
+	"powercut/guest/ops"
 	"powercut/guest/workload"
 	"powercut/harness/verdict"
 )
@@ -36,7 +37,7 @@ type Scenario struct {
 	Filesystem Filesystem    `yaml:"filesystem" doc:"the file system under test"`
 	Drive      Drive         `yaml:"drive" doc:"the drive under the file system"`
 	Workload   Workload      `yaml:"workload" doc:"what the guest does"`
-	Cut        Cut           `yaml:"cut" required:"true" doc:"when the power goes; exactly one of the fields"`
+	Cut        Cut           `yaml:"cut" doc:"when the power goes; exactly one of the fields; of a workload of ops, where left out, once the last one has ended"`
 	AtCut      Fate          `yaml:"at-cut" doc:"what the cut does to the drive's volatile cache; with the back end file it is keep, which is also what it is there where left out"`
 	Timeout    time.Duration `yaml:"timeout" min:"1s" max:"1h" doc:"for one sync call: its workload, and again its recovery"`
 	Figures    Figures       `yaml:"figures,omitempty" doc:"what was published of the same work, to stand beside what the run measures"`
@@ -76,7 +77,8 @@ type Drive struct {
 
 // Workload is what the guest does, once for each of Calls.
 type Workload struct {
-	Kind      workload.Kind   `yaml:"kind" required:"true" doc:"overwrite: the file has its full size and is synced before op 1; append: it begins empty"`
+	Kind      workload.Kind   `yaml:"kind" required:"true" doc:"overwrite: the file has its full size and is synced before op 1; append: it begins empty; ops: the list below, and the fields after it are of no use"`
+	Ops       []ops.Op        `yaml:"ops,omitempty" max:"200" doc:"operations on files and directories, one after the other; the first that fails with an error which it does not allow ends the workload"`
 	File      string          `yaml:"file" max:"200" doc:"below the mount point"`
 	Size      Size            `yaml:"size" min:"1" max:"1GiB" doc:"of the file; with append a bound on what it grows to and, left out, what the ops come to: (count-1)*stride+bytes"`
 	Count     int             `yaml:"count" min:"1" max:"1000000" doc:"ops"`
@@ -106,8 +108,10 @@ type Cut struct {
 // Expect is what must hold for the run to pass.
 type Expect struct {
 	Lost          Bounds                `yaml:"lost" unit:"ops" doc:"acknowledged ops that did not survive, and whose call promised it"`
-	Unpromised    Bounds                `yaml:"unpromised,omitempty" unit:"ops" doc:"acknowledged ops that did not survive, and whose call promised nothing, or nothing of what is missing"`
-	Foreign       Bounds                `yaml:"foreign" unit:"ops" doc:"ops with bytes that were never written there"`
+	Unpromised    Bounds                `yaml:"unpromised,omitempty" unit:"ops" doc:"acknowledged ops that did not survive, and whose call promised nothing, or nothing of what is missing; of a workload of ops, what was lost and was neither promised nor customary"`
+	Foreign       Bounds                `yaml:"foreign" unit:"ops" doc:"ops with bytes that were never written there; of a workload of ops, files"`
+	Customary     Bounds                `yaml:"customary,omitempty" unit:"number" doc:"of a workload of ops: names, sizes, contents and so on that are lost and that file systems of the kind keep by custom; 0 where left out. lost is then about those that a sync call promised"`
+	Forbidden     Bounds                `yaml:"forbidden,omitempty" unit:"number" doc:"of a workload of ops: what may never be found, whatever was synced, such as half a rename; 0 where left out"`
 	Failed        Bounds                `yaml:"failed,omitempty" unit:"ops" doc:"ops whose write or sync call returned an error"`
 	Untold        Bounds                `yaml:"untold,omitempty" unit:"number" doc:"of workload.observers, those whose sync call returned success right after the first op that failed"`
 	Recovery      verdict.RecoveryClass `yaml:"recovery" doc:"how the fresh guest fares with what the cut left"`

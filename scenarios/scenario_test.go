@@ -124,7 +124,7 @@ func drawWorkload(t *rapid.T) Workload {
 		bytes, stride = (bytes+511)/512*512, (stride+511)/512*512
 	}
 	w := Workload{
-		Kind:      drawWord[workload.Kind](t, "kind"),
+		Kind:      rapid.SampledFrom([]workload.Kind{workload.Overwrite, workload.Append}).Draw(t, "kind"),
 		File:      rapid.SampledFrom([]string{"tmp.tmp", "a-b_c.D9"}).Draw(t, "file"),
 		Size:      stride * Size(count),
 		Count:     count,

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"powercut/guest/ops"
 	"powercut/guest/workload"
 )
 
@@ -69,7 +70,7 @@ func walk(t reflect.Type, path string, visit func(path string, f reflect.StructF
 // by field.
 func isMapping(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && t != reflect.TypeFor[Range]() &&
-		t != reflect.TypeFor[Ratio]() && t != reflect.TypeFor[Bound]() && t != reflect.TypeFor[Fault]() && t != reflect.TypeFor[Comparison]()
+		t != reflect.TypeFor[Ratio]() && t != reflect.TypeFor[Bound]() && t != reflect.TypeFor[Fault]() && t != reflect.TypeFor[Comparison]() && t != reflect.TypeFor[ops.Op]()
 }
 
 // form says what a value of type t looks like: "one of on, off", "a size".
@@ -92,6 +93,8 @@ func form(t reflect.Type, tag reflect.StructTag) string {
 		return `a comparison such as "mean of fsync in large / fsync in small >= 2"`
 	case reflect.TypeFor[Fault]():
 		return `a fault such as flush-ignored or "eio write nth=10"`
+	case reflect.TypeFor[ops.Op]():
+		return `an op such as "write a 4KiB"`
 	case reflect.TypeFor[Bound]():
 		return boundForm(Unit(tag.Get("unit")))
 	case reflect.TypeFor[Bounds]():

@@ -71,6 +71,13 @@ const (
 	Random Fate = "random" // each sector for itself, from the seed
 )
 
+// OpsKind is the kind of a workload of ops, and OpsCall stands in the place of its
+// sync calls.
+const (
+	OpsKind workload.Kind = "ops"
+	OpsCall workload.Call = "ops"
+)
+
 // Every stands in Bounds for each call that is not named there.
 const Every workload.Call = "every"
 
@@ -103,7 +110,7 @@ func choices(t reflect.Type) []string {
 	case reflect.TypeFor[Profile]():
 		return words(Profiles()...)
 	case reflect.TypeFor[workload.Kind]():
-		return words(workload.Overwrite, workload.Append)
+		return words(workload.Overwrite, workload.Append, OpsKind)
 	case reflect.TypeFor[workload.Call]():
 		return words(workload.Calls...)
 	case reflect.TypeFor[verdict.RecoveryClass]():

@@ -1,7 +1,9 @@
 package wire
 
 import (
+	"powercut/guest/inspect"
 	"powercut/guest/ledger"
+	"powercut/guest/ops"
 	"powercut/guest/workload"
 )
 
@@ -46,6 +48,17 @@ const (
 	// Digests carries digests of the file's blocks, 8 bytes each, little endian, in
 	// order: see Recovery.Block.
 	Digests
+	// Inspect asks the guest to check and mount the disk, to read its whole tree, and
+	// to try whether it still works (Mount). Content carries the files' bytes.
+	Inspect
+	// Inspected ends the inspection (Inspection).
+	Inspected
+	// Rehearse asks for many plans, each in a directory of its own (Rehearsal). After
+	// them the file system is unmounted and mounted again, and each plan is answered by
+	// Content, the files' bytes, and one Rehearsed; RecordDone ends them.
+	Rehearse
+	// Rehearsed says what became of one plan (Performance).
+	Rehearsed
 )
 
 // Greeting tells what booted.
@@ -84,6 +97,8 @@ type Mount struct {
 type Workload struct {
 	Mount Mount         `json:"mount"`
 	Plan  workload.Plan `json:"plan"`
+	// Ops takes the place of Plan, where there are any.
+	Ops *ops.Plan `json:"ops,omitempty"`
 	// Serial sends the ledger over the control channel even where memory would do.
 	Serial bool `json:"serial,omitempty"`
 	// Cache is what the guest does to the drive's write cache before the mount.
@@ -186,4 +201,25 @@ type Exercise struct {
 type Exertion struct {
 	Elapsed int64 `json:"elapsed_ns"` // in all
 	Median  int64 `json:"median_ns"`  // of a request, its fdatasync included
+}
+
+// Inspection ends an inspection. The tree's data has come before it.
+type Inspection struct {
+	Survivor
+	Tree inspect.Tree `json:"tree"`
+	// Work lists what does not work any more, each in a few words.
+	Work []string `json:"work,omitempty"`
+}
+
+// Rehearsal is what Rehearse asks for.
+type Rehearsal struct {
+	Mount Mount      `json:"mount"`
+	Plans []ops.Plan `json:"plans"`
+}
+
+// Performance is what became of one plan of a rehearsal.
+type Performance struct {
+	Errnos []int32      `json:"errnos"` // of each op that was tried
+	Tree   inspect.Tree `json:"tree"`
+	Work   []string     `json:"work,omitempty"` // see Inspection
 }

@@ -87,7 +87,9 @@ func (l *Lab) Run(ctx context.Context, s scenarios.Scenario, seed uint64) (*repo
 		doc.Calls = append(doc.Calls, *c)
 	}
 	doc.Drive.Seen = seenInAll(doc.Calls)
-	doc.Expectations = judgeExpectations(s.Expect, s.Workload.Calls, doc.Calls)
+	if doc.Expectations = notSupported(doc.Calls); doc.Expectations == nil {
+		doc.Expectations = judgeExpectations(s.Expect, s.Workload.Calls, doc.Calls)
+	}
 	doc.Held = true
 	for _, e := range doc.Expectations {
 		doc.Held = doc.Held && e.Held
@@ -199,6 +201,13 @@ func (r *run) call(ctx context.Context, p workload.Plan) (*report.Call, error) {
 	defer rec.close()
 	if r.onFile() {
 		return r.judgeFile(ctx, rec)
+	}
+	if r.isOps() {
+		c, err := r.judgeOps(ctx, rec)
+		if err != nil {
+			return nil, err
+		}
+		return c, compress(rec, c)
 	}
 	state, err := r.crashState(rec)
 	if err != nil {

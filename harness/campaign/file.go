@@ -94,7 +94,7 @@ func (r *run) judgeFile(ctx context.Context, rec *recording) (*report.Call, erro
 	if err != nil {
 		return nil, err
 	}
-	back, err := r.recoverIn(ctx, rec, func(ctx context.Context) (*machine.Guest, error) { return r.machine.ForkFile(ctx, folder, image) })
+	back, err := r.recoverIn(ctx, rec, r.readBack, func(ctx context.Context) (*machine.Guest, error) { return r.machine.ForkFile(ctx, folder, image) })
 	if err != nil {
 		return nil, err
 	}

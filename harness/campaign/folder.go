@@ -100,6 +100,9 @@ func (r *run) document() *report.Document {
 		},
 		Calls: []report.Call{},
 	}
+	for _, o := range s.Workload.Ops {
+		doc.Workload.Ops = append(doc.Workload.Ops, o.String())
+	}
 	doc.Drive.Revolution = float64(s.Drive.Timing.Revolution()) / float64(time.Millisecond)
 	if f := s.Figures; len(f.Mean) > 0 {
 		doc.Figures = &report.Published{Of: f.Of, Per: f.Ops(), Why: f.Why}

@@ -36,11 +36,7 @@ func (r *run) judge(rec *recording, state *crash.Image, back *recovery) (*report
 	}
 	c := &report.Call{
 		Seen: seen,
-		Call: string(rec.plan.Call), Folder: filepath.Base(rec.folder),
-		Cut: report.Cut{
-			Reason: rec.cut.Reason, Position: rec.cut.Position, Op: rec.cut.Started,
-			Volatile: state.Volatile, Dropped: state.Dropped, Torn: state.Torn,
-		},
+		Call: string(rec.plan.Call), Folder: filepath.Base(rec.folder), Cut: cutOf(rec, state),
 		Latency: summarise(rec.history.Records, ledger.Record.Latency),
 		Sync:    summarise(rec.history.Records, ledger.Record.SyncLatency), Bill: tr.Bill,
 		Recovery: back.verdict, Findings: []report.Finding{}, Errors: failures(rec.history.Records),
@@ -207,7 +203,7 @@ func judgeCondition(c scenarios.Condition, call *report.Call) report.Expectation
 }
 
 func isSurvival(measure string) bool {
-	return measure == "lost" || measure == "unpromised" || measure == "foreign"
+	return slices.Contains([]string{"lost", "unpromised", "foreign", "customary", "forbidden"}, measure)
 }
 
 // measure returns a figure of a call by its name in the scenario format, and as a
@@ -223,6 +219,11 @@ func measure(name string, c *report.Call) (float64, string) {
 		return count(c.Counts.Unpromised)
 	case "foreign":
 		return count(c.Counts.Foreign)
+	case "customary", "forbidden":
+		if c.Tree == nil {
+			return math.NaN(), "unknown"
+		}
+		return count(map[string]int{"customary": c.Tree.Counts.Customary, "forbidden": c.Tree.Counts.Forbidden}[name])
 	case "failed":
 		return count(c.Counts.Failed)
 	case "untold":

@@ -14,6 +14,7 @@ import (
 	"powercut/harness/crash"
 	"powercut/harness/disk"
 	"powercut/harness/machine"
+	"powercut/harness/promise"
 	"powercut/harness/qemu"
 	"powercut/harness/verdict"
 	"powercut/scenarios"
@@ -23,6 +24,7 @@ import (
 type recovery struct {
 	verdict   verdict.Recovery
 	survivors verdict.Survivors // meaningful where verdict.Class is Recovered
+	found     promise.Found     // in place of survivors, of a workload of ops
 }
 
 // crashState applies the scenario's policy to the recording.
@@ -34,6 +36,14 @@ func (r *run) crashState(rec *recording) (*crash.Image, error) {
 // back. What goes wrong inside the guest is a verdict; only what goes wrong
 // outside of it is an error.
 func (r *run) recover(ctx context.Context, rec *recording, state *crash.Image) (*recovery, error) {
+	return r.recoverWith(ctx, rec, state, r.readBack)
+}
+
+// reader asks a guest for the recovery of its disk, and reads what there is to judge.
+type reader func(ctx context.Context, g *machine.Guest, rec *recording) (*recovery, error)
+
+// recoverWith is recover with another thing to read.
+func (r *run) recoverWith(ctx context.Context, rec *recording, state *crash.Image, read reader) (*recovery, error) {
 	folder, err := r.recoveryFolder(rec)
 	if err != nil {
 		return nil, err
@@ -44,7 +54,7 @@ func (r *run) recover(ctx context.Context, rec *recording, state *crash.Image) (
 	}
 	defer log.Close()
 	d := disk.New(disk.Config{Base: state.Media, Size: state.Media.Size(), Log: log, WriteCache: r.scenario.Drive.Volatile()})
-	back, err := r.recoverIn(ctx, rec, func(ctx context.Context) (*machine.Guest, error) { return r.machine.Fork(ctx, folder, d) })
+	back, err := r.recoverIn(ctx, rec, read, func(ctx context.Context) (*machine.Guest, error) { return r.machine.Fork(ctx, folder, d) })
 	if _, _, broken := d.Cut(); broken != nil {
 		return nil, broken
 	}
@@ -62,7 +72,7 @@ func (r *run) recoveryFolder(rec *recording) (string, error) {
 }
 
 // recoverIn lets the guest that fork starts recover its disk.
-func (r *run) recoverIn(ctx context.Context, rec *recording, fork func(context.Context) (*machine.Guest, error)) (*recovery, error) {
+func (r *run) recoverIn(ctx context.Context, rec *recording, read reader, fork func(context.Context) (*machine.Guest, error)) (*recovery, error) {
 	limited, cancel := context.WithTimeout(ctx, r.scenario.Timeout)
 	defer cancel()
 	g, err := fork(limited)
@@ -70,7 +80,7 @@ func (r *run) recoverIn(ctx context.Context, rec *recording, fork func(context.C
 		return nil, err
 	}
 	defer g.Close()
-	back, err := r.readBack(limited, g, rec)
+	back, err := read(limited, g, rec)
 	if err := errors.Join(ctx.Err(), g.Kill()); err != nil {
 		return nil, err
 	}

@@ -93,6 +93,11 @@ func (r *run) checkBlame(c *report.Call, tr *trace.Trace) error {
 	if !blamed {
 		return nil
 	}
+	return r.fuaDropped()
+}
+
+// fuaDropped is the error that nothing can be said for QEMU's sake.
+func (r *run) fuaDropped() error {
 	return fmt.Errorf("judge: the guest sends FUA to its NVMe drive, and QEMU %s drops it: what was lost here says nothing about the file system; "+
 		"use another bus, or a cache mode without guest cache (writethrough, directsync), or say that the drive is so: drive.faults: [fua-ignored]",
 		r.machine.Version)

@@ -23,7 +23,7 @@ func perSecond(m disk.Model, requests ...blocklog.Event) float64 {
 	return times / now.Seconds()
 }
 
-func model(p scenarios.Profile, cache bool) disk.Model {
+func modelOf(p scenarios.Profile, cache bool) disk.Model {
 	return Timing(p.Timing()).Model(8<<30, cache)
 }
 
@@ -56,7 +56,7 @@ func TestMeasured(t *testing.T) {
 		{"7200 rpm, 2004: O_DSYNC", scenarios.IDE7200, false, []blocklog.Event{write(0, 4*kib)}, 1e3 / 8.43, 0.03},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := perSecond(model(c.profile, c.cache), c.requests...)
+			got := perSecond(modelOf(c.profile, c.cache), c.requests...)
 			if math.Abs(got/c.want-1) > c.off {
 				t.Errorf("%.1f a second, %.1f were measured", got, c.want)
 			}

@@ -8,6 +8,7 @@ package report
 import (
 	"powercut/guest/workload"
 	"powercut/harness/latency"
+	"powercut/harness/promise"
 	"powercut/harness/trace"
 	"powercut/harness/verdict"
 )
@@ -103,13 +104,14 @@ type Seen struct {
 
 // Workload is the plan, common to all calls.
 type Workload struct {
-	Kind      string `json:"kind" doc:"overwrite or append"`
-	Size      int64  `json:"size" doc:"size of the file before op 1, bytes (overwrite)"`
-	Count     int    `json:"count" doc:"ops planned"`
-	Bytes     int64  `json:"bytes" doc:"bytes that each op writes"`
-	Observers int    `json:"observers,omitempty" doc:"further descriptors of the file that sync after an op has failed"`
-	Stride    int64  `json:"stride" doc:"distance from the start of one op's bytes to the next op's, bytes"`
-	Chunk     int64  `json:"chunk,omitempty" doc:"bytes that one write call writes; absent where it writes all of an op"`
+	Kind      string   `json:"kind" doc:"overwrite, append or ops"`
+	Ops       []string `json:"ops,omitempty" doc:"the operations of a workload of ops, op 1 first; the fields below then mean nothing, but for count"`
+	Size      int64    `json:"size" doc:"size of the file before op 1, bytes (overwrite)"`
+	Count     int      `json:"count" doc:"ops planned"`
+	Bytes     int64    `json:"bytes" doc:"bytes that each op writes"`
+	Observers int      `json:"observers,omitempty" doc:"further descriptors of the file that sync after an op has failed"`
+	Stride    int64    `json:"stride" doc:"distance from the start of one op's bytes to the next op's, bytes"`
+	Chunk     int64    `json:"chunk,omitempty" doc:"bytes that one write call writes; absent where it writes all of an op"`
 
 	Sync workload.Extent `json:"sync,omitzero" doc:"the range of the file that each sync call was for; absent where it was for what the op wrote, or for the whole file"`
 }
@@ -133,6 +135,7 @@ type Call struct {
 	Setup    string           `json:"setup,omitempty" doc:"what is wrong with the file's first content, synced before op 1"`
 	Stray    string           `json:"stray,omitempty" doc:"what stands in the holes of an append file, where no op wrote"`
 	Findings []Finding        `json:"findings" doc:"every lost and foreign op, ascending"`
+	Tree     *promise.Result  `json:"tree,omitempty" doc:"the verdict on the whole tree, of a workload of ops; counts then has of it what lost and foreign can say"`
 }
 
 // Errors says what became of ops that failed. What failed is not acknowledged, and

@@ -136,6 +136,32 @@ func meanings() map[string]string {
 		"verdict.OpVerdict.Missing": "from the first to the last of its bytes that is older than the op or, where the class is foreign, that no op wrote",
 		"verdict.OpVerdict.Found":   "what is there instead, in words",
 
+		"promise.Result.Counts":      "adds up",
+		"promise.Result.Findings":    "all that is not as it was at the cut, the gravest first",
+		"promise.Result.Unsupported": "the op that the kernel or the file system does not know; nothing is judged then",
+
+		"promise.Unsupported.Op":    "its number, from 1",
+		"promise.Unsupported.Text":  "the op",
+		"promise.Unsupported.Errno": "its error, such as EOPNOTSUPP",
+
+		"promise.Counts.Ops":       "ops that had begun",
+		"promise.Counts.Syncs":     "sync calls that succeeded before the cut",
+		"promise.Counts.Failed":    "ops with an error that they do not allow",
+		"promise.Counts.Kept":      "things (names, and of each inode its aspects) as they were at the cut, because that was promised",
+		"promise.Counts.Custom":    "the same, because that is custom",
+		"promise.Counts.Luck":      "the same, though nothing promised it",
+		"promise.Counts.Lost":      "findings of class `lost, promised`",
+		"promise.Counts.Customary": "findings of class `lost, customary`",
+		"promise.Counts.Forbidden": "findings of class `never allowed`",
+		"promise.Counts.Undone":    "findings of class `lost, not promised`",
+
+		"promise.Finding.Class":  "`lost, promised`, `lost, customary`, `never allowed` or `lost, not promised`",
+		"promise.Finding.Path":   "the path below the root of the file system",
+		"promise.Finding.Aspect": "what of it: name, rename, size, content, mode, owner, mtime, blocks, link count, an attribute ...",
+		"promise.Finding.Found":  "what is there, in words",
+		"promise.Finding.Want":   "what was promised, in words",
+		"promise.Finding.Sync":   "the op that promised it, from 1; absent where none did",
+
 		"workload.Extent.Offset": "bytes from the start of the file",
 		"workload.Extent.Length": "bytes",
 

@@ -67,6 +67,7 @@ func TestFieldsComplete(t *testing.T) {
 		func(b *bytes.Buffer) error { return JSON(b, aMatrix()[0]) },
 		func(b *bytes.Buffer) error { return JSON(b, onQcow2()) },
 		func(b *bytes.Buffer) error { return JSON(b, withFigures(0)) },
+		func(b *bytes.Buffer) error { return JSON(b, ofOps()) },
 		func(b *bytes.Buffer) error { return JSONAll(b, ofMatrix()) },
 	} {
 		var b bytes.Buffer

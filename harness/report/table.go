@@ -30,7 +30,11 @@ func Table(w io.Writer, d *Document, o Options) error {
 func (p *page) run(d *Document, o Options) {
 	p.head(d)
 	p.blank()
-	p.calls(d.Calls)
+	if d.Workload.Ops != nil {
+		p.trees(d)
+	} else {
+		p.calls(d.Calls)
+	}
 	p.figures(d)
 	p.cuts(d.Calls)
 	p.errors(d.Calls)
@@ -205,6 +209,9 @@ func fate(d Drive) string {
 }
 
 func plan(w Workload) string {
+	if w.Ops != nil {
+		return plural(len(w.Ops), "op") + ": " + strings.Join(w.Ops, "; ")
+	}
 	ops := fmt.Sprintf("%d ops of %s, each %s after the one before", w.Count, size(w.Bytes), size(w.Stride))
 	if w.Chunk > 0 && w.Chunk < w.Bytes {
 		ops += ", in writes of " + size(w.Chunk)

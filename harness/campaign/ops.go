@@ -1,0 +1,143 @@
+package campaign
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"powercut/guest/inspect"
+	"powercut/guest/ledger"
+	"powercut/harness/crash"
+	"powercut/harness/machine"
+	"powercut/harness/promise"
+	"powercut/harness/qemu"
+	"powercut/harness/report"
+	"powercut/harness/verdict"
+	"powercut/scenarios"
+)
+
+// The files that keep the recovered tree: what Tree is as JSON, and its Data.
+const (
+	treeFile = "tree.json"
+	dataFile = "tree.data"
+)
+
+// isOps tells whether the workload is one of ops.
+func (r *run) isOps() bool { return r.scenario.Workload.Kind == scenarios.OpsKind }
+
+// judgeOps lets a fresh guest recover what the cut left, and holds the tree that it
+// finds against what the ops promised.
+func (r *run) judgeOps(ctx context.Context, rec *recording) (*report.Call, error) {
+	state, err := r.crashState(rec)
+	if err != nil {
+		return nil, err
+	}
+	back, err := r.recoverWith(ctx, rec, state, r.readTree)
+	if err != nil {
+		return nil, err
+	}
+	seen := seenIn(rec)
+	if err := r.checkFUA(rec, seen); err != nil {
+		return nil, err
+	}
+	c := &report.Call{
+		Call: string(rec.plan.Call), Folder: filepath.Base(rec.folder), Seen: seen, Cut: cutOf(rec, state),
+		Latency: summarise(rec.history.Records, ledger.Record.Latency), Sync: summarise(rec.history.Records, ledger.Record.SyncLatency),
+		Recovery: back.verdict, Findings: []report.Finding{}, Errors: failures(rec.history.Records),
+	}
+	result, err := promise.Judge(r.opsHistory(rec), r.profile(), back.found)
+	if err != nil {
+		return nil, err
+	}
+	if back.verdict.Class != verdict.Recovered { // nothing is known of anything but what was done
+		result = promise.Result{Counts: promise.Counts{Ops: result.Counts.Ops, Syncs: result.Counts.Syncs, Failed: result.Counts.Failed}, Unsupported: result.Unsupported}
+	}
+	if r.dropsFUA(seen) && (result.Broken() || back.verdict.Class != verdict.Recovered) {
+		return nil, r.fuaDropped()
+	}
+	c.Tree = &result
+	c.Counts = verdict.Counts{Ops: result.Counts.Ops, Acked: result.Counts.Syncs, Lost: result.Counts.Lost, Unpromised: result.Counts.Undone, Failed: result.Counts.Failed, Foreign: foreignFiles(result)}
+	c.Cut.Acked = uint64(c.Counts.Acked)
+	return c, errors.Join(writeJSON(filepath.Join(rec.folder, verdictFile), result), keepTree(rec, back))
+}
+
+// opsHistory is what the guest did.
+func (r *run) opsHistory(rec *recording) promise.History {
+	return promise.History{Plan: r.scenario.OpsPlan(r.seed), Records: rec.history.Records, Started: rec.history.Started}
+}
+
+// profile is what the scenario's file system is known to do.
+func (r *run) profile() promise.Profile {
+	fs := r.scenario.Filesystem
+	return promise.ProfileOf(string(fs.Type), fs.Mkfs, fs.Mount)
+}
+
+// cutOf says where the power went.
+func cutOf(rec *recording, state *crash.Image) report.Cut {
+	return report.Cut{
+		Reason: rec.cut.Reason, Position: rec.cut.Position, Op: rec.cut.Started,
+		Volatile: state.Volatile, Dropped: state.Dropped, Torn: state.Torn,
+	}
+}
+
+// foreignFiles counts the files with bytes that nobody wrote.
+func foreignFiles(r promise.Result) (n int) {
+	for _, f := range r.Findings {
+		if f.Class == promise.Forbidden && f.Aspect == "content" {
+			n++
+		}
+	}
+	return n
+}
+
+// readTree asks for the recovery and the whole tree.
+func (r *run) readTree(ctx context.Context, g *machine.Guest, _ *recording) (*recovery, error) {
+	told, err := g.Inspect(ctx, r.mount())
+	back := &recovery{found: promise.Found{Tree: &told.Tree, Work: told.Work}}
+	if len(told.Tree.Objects) == 0 {
+		back.found.Tree = &inspect.Tree{Objects: []inspect.Object{{Path: "."}}}
+	}
+	if err != nil {
+		return back, err
+	}
+	console := Console{Path: g.ConsolePath()}
+	back.verdict = JudgeRecovery(told.Survivor, console)
+	for _, f := range console.trouble() {
+		if f.Kind == qemu.FSError || strings.HasPrefix(f.Text, "WARNING: ") {
+			back.found.Kernel = append(back.found.Kernel, f.Text)
+		}
+	}
+	return back, nil
+}
+
+// keepTree keeps the recovered tree in the run folder.
+func keepTree(rec *recording, back *recovery) error {
+	if back.verdict.Class != verdict.Recovered {
+		return nil
+	}
+	if err := writeJSON(filepath.Join(rec.folder, treeFile), back.found.Tree); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(rec.folder, dataFile), back.found.Tree.Data, 0o644); err != nil {
+		return fmt.Errorf("keep tree: %w", err)
+	}
+	return nil
+}
+
+// notSupported is the one expectation of a run with an op that the kernel or the file
+// system does not know: nothing else can be said of it. It is nil for any other run.
+func notSupported(calls []report.Call) []report.Expectation {
+	for _, c := range calls {
+		if c.Tree != nil && c.Tree.Unsupported != nil {
+			u := c.Tree.Unsupported
+			return []report.Expectation{{
+				Text: "every op is supported, or nothing is judged", Held: true,
+				Found: fmt.Sprintf("not supported: op %d, %s (%s)", u.Op, u.Text, u.Errno),
+			}}
+		}
+	}
+	return nil
+}

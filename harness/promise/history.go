@@ -1,0 +1,159 @@
+// Package promise holds a recovered tree against what the sync calls before the cut
+// promised. It is pure: what it says is a function of the plan, the ledger and the
+// tree, and of nothing else.
+//
+// The model (package model) gives every state that the file system went through.
+// For each thing that can be told apart (a name in a directory, and of an inode its
+// size, each of its bytes, its mode, owner, time stamp, each extended attribute, the
+// blocks reserved for it) a sync call sets a floor: the first state that may still be
+// found. What is found must be that of the floor or of a later state, each thing for
+// itself. Floors stand at two levels: by the letter of fsync(2), fdatasync(2),
+// msync(2), open(2), syncfs(2) and sync(2), and by the custom of Linux file systems.
+//
+// Some things may never be found, whatever was synced: see Forbidden.
+package promise
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"powercut/guest/ledger"
+	"powercut/guest/ops"
+	"powercut/harness/model"
+)
+
+// History is what a guest did.
+type History struct {
+	Plan    ops.Plan
+	Records []ledger.Record // of op 0 and of each op that ended, in order
+	Started uint64          // the op that had begun last
+}
+
+// Unsupported says that an op is none that the kernel or the file system knows.
+type Unsupported struct {
+	Op    int    `json:"op"` // from 1
+	Text  string `json:"text"`
+	Errno string `json:"errno"`
+}
+
+// past is a history, followed in the model.
+type past struct {
+	plan        ops.Plan
+	profile     Profile
+	states      []*model.State // all that may be found; those of ops that may not have happened too
+	now         int            // the state after the last op that ended
+	letter      floors
+	custom      floors
+	failed      int  // ops with an error that they do not allow
+	acked       int  // sync calls that succeeded
+	distrusted  bool // a sync call has failed
+	unsupported *Unsupported
+	renames     []renamed
+}
+
+// renamed is the two names that a rename changed, both or neither.
+type renamed struct {
+	op   int
+	a, b place
+}
+
+// follow carries the history out in the model. It fails where the guest did what the
+// model says is impossible.
+func follow(h History, p Profile) (*past, error) {
+	f := &past{plan: h.Plan, profile: p, states: []*model.State{model.New()}, letter: newFloors(), custom: newFloors()}
+	last := uint64(0)
+	for _, r := range h.Records {
+		if r.Op == 0 {
+			continue
+		}
+		if r.Op > uint64(len(h.Plan.Ops)) {
+			return nil, fmt.Errorf("judge: the ledger has a record of op %d, the plan %d ops", r.Op, len(h.Plan.Ops))
+		}
+		last = r.Op
+		if err := f.ended(h.Plan.Ops[r.Op-1], r); err != nil {
+			return nil, err
+		}
+	}
+	if n := last + 1; n <= h.Started && n <= uint64(len(h.Plan.Ops)) {
+		f.perhaps(h.Plan.Ops[n-1], int(n))
+	}
+	return f, nil
+}
+
+// ended follows an op that has ended.
+func (f *past) ended(o ops.Op, r ledger.Record) error {
+	k := int(r.Op)
+	if r.Errno != 0 {
+		f.refused(o, k, unix.Errno(r.Errno))
+		return nil
+	}
+	states, err := model.Apply(f.states[f.now], o, k)
+	if err != nil {
+		return fmt.Errorf("judge: op %d, %s, succeeded, and the model says %s: this is a defect of powercut", k, o, ops.ErrnoName(err))
+	}
+	f.noteRename(o, k)
+	f.states = append(f.states, states...)
+	f.now = len(f.states) - 1
+	if o.Syncs() {
+		f.acked++
+		f.promised(o)
+	}
+	return nil
+}
+
+// refused follows an op that failed. What it may have done all the same may be found.
+func (f *past) refused(o ops.Op, k int, errno unix.Errno) {
+	if o.Allows(unix.ErrnoName(errno)) {
+		if _, err := model.Apply(f.states[f.now], o, k); err != nil {
+			return // it could not succeed
+		}
+	} else if unsupported(o, errno) {
+		f.unsupported = &Unsupported{k, o.String(), unix.ErrnoName(errno)}
+		return
+	} else {
+		f.failed++
+	}
+	f.perhaps(o, k)
+	f.distrusted = f.distrusted || o.Syncs()
+}
+
+// unsupported tells whether an error says that an op is not known at all.
+func unsupported(o ops.Op, errno unix.Errno) bool {
+	switch errno {
+	case unix.EOPNOTSUPP, unix.ENOTTY, unix.ENOSYS:
+		return true
+	case unix.EINVAL: // ioctl_ficlone(2), rename(2), fallocate(2), open(2)
+		switch o.Verb {
+		case ops.Clone, ops.CloneRange, ops.Rename, ops.Fallocate, ops.Freeze, ops.Thaw, ops.Remount, ops.Tmpfile:
+			return true
+		}
+		return o.Has(ops.Direct)
+	}
+	return false
+}
+
+// perhaps adds the states of an op that may have happened, in part or in full.
+func (f *past) perhaps(o ops.Op, k int) {
+	states, err := model.Apply(f.states[f.now], o, k)
+	if err != nil {
+		return
+	}
+	f.noteRename(o, k)
+	f.states = append(f.states, states...)
+}
+
+// noteRename keeps the names that a rename is about.
+func (f *past) noteRename(o ops.Op, k int) {
+	if o.Verb != ops.Rename {
+		return
+	}
+	a, okA := placeOf(f.states[f.now], o.File)
+	b, okB := placeOf(f.states[f.now], o.To)
+	if okA && okB && a != b {
+		f.renames = append(f.renames, renamed{k, a, b})
+	}
+}
+
+// current is the state after the last op that ended.
+func (f *past) current() *model.State { return f.states[f.now] }

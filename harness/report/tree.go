@@ -1,0 +1,52 @@
+package report
+
+import (
+	"fmt"
+
+	"powercut/harness/promise"
+)
+
+// trees prints the verdicts on whole trees, of workloads of ops.
+func (p *page) trees(d *Document) {
+	for _, c := range d.Calls {
+		if c.Tree == nil {
+			continue
+		}
+		p.hang(0, bold, plural(c.Tree.Counts.Ops, "op"), treeCounts(c.Tree.Counts))
+		for i, f := range c.Tree.Findings {
+			if i == maxTreeFindings {
+				p.line(fmt.Sprintf("and %s: report.json, calls[].tree", plural(len(c.Tree.Findings)-i, "more finding")))
+				break
+			}
+			p.treeFinding(d, f)
+		}
+		if u := c.Tree.Unsupported; u != nil {
+			p.hang(4, amber, "not supported:", fmt.Sprintf("op %d, %s, failed with %s", u.Op, u.Text, u.Errno))
+		}
+	}
+}
+
+// maxTreeFindings is how many findings are printed.
+const maxTreeFindings = 20
+
+// treeCounts sums up a verdict.
+func treeCounts(c promise.Counts) string {
+	return fmt.Sprintf("begun, %s succeeded. Kept: %d promised, %d customary, %d neither. Lost: %d promised, %d customary, %d neither. Never allowed: %d.",
+		plural(c.Syncs, "sync call"), c.Kept, c.Custom, c.Luck, c.Lost, c.Customary, c.Undone, c.Forbidden)
+}
+
+// treeFinding is one finding, with the op that promised it.
+func (p *page) treeFinding(d *Document, f promise.Finding) {
+	st := red
+	if f.Class == promise.Unpromised {
+		st = faint
+	}
+	text := fmt.Sprintf("%s, %s: %s", f.Path, f.Aspect, f.Found)
+	if f.Want != "" {
+		text += ", not " + f.Want
+	}
+	if f.Sync > 0 && f.Sync <= len(d.Workload.Ops) {
+		text += fmt.Sprintf(" (op %d: %s)", f.Sync, d.Workload.Ops[f.Sync-1])
+	}
+	p.hang(6, st, string(f.Class)+":", text)
+}

@@ -1,0 +1,45 @@
+package report
+
+import (
+	"strings"
+	"testing"
+
+	"powercut/harness/promise"
+	"powercut/harness/verdict"
+)
+
+// ofOps is a run of a workload of ops that lost something.
+func ofOps() *Document {
+	d := barrierOff()
+	d.Workload = Workload{Kind: "ops", Count: 3, Ops: []string{"write a 4KiB", "fsync a", "fsync ."}}
+	d.Calls = []Call{{
+		Call: "ops", Folder: "ops", Cut: Cut{Reason: "op 3 was acknowledged", Position: 70, Op: 3, Acked: 2},
+		Recovery: verdict.Recovery{Class: verdict.Recovered}, Findings: []Finding{},
+		Counts: verdict.Counts{Ops: 3, Acked: 2, Lost: 1},
+		Tree: &promise.Result{
+			Counts: promise.Counts{Ops: 3, Syncs: 2, Kept: 4, Lost: 1, Undone: 1},
+			Findings: []promise.Finding{
+				{Class: promise.Promised, Path: "a", Aspect: "size", Found: "0", Want: "4096", Sync: 2},
+				{Class: promise.Unpromised, Path: "b", Aspect: "name", Found: "missing"},
+			},
+			Unsupported: &promise.Unsupported{Op: 3, Text: "fsync .", Errno: "ENOSYS"},
+		},
+	}}
+	return d
+}
+
+// TestTree: the table tells what was lost, and which op had promised it.
+func TestTree(t *testing.T) {
+	var b strings.Builder
+	if err := Table(&b, ofOps(), Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"3 ops: write a 4KiB; fsync a; fsync .", "Lost: 1 promised, 0 customary, 1 neither. Never",
+		"lost, promised: a, size: 0, not 4096 (op 2: fsync a)", "lost, not promised: b, name: missing", "op 3, fsync ., failed with ENOSYS",
+	} {
+		if flat := strings.Join(strings.Fields(b.String()), " "); !strings.Contains(flat, want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+}
