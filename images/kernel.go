@@ -163,13 +163,9 @@ func (k Kernel) Closure(names ...string) ([]string, error) {
 
 // checkRelease refuses a module of another build: the guest's kernel would.
 func (k Kernel) checkRelease(path string) error {
-	data, err := modules.Load(path)
+	info, err := modules.FileInfo(path)
 	if err != nil {
 		return err
-	}
-	info, err := modules.ReadInfo(data)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
 	}
 	if r := info.Release(); r != k.Release {
 		return fmt.Errorf("module %s was built for release %s, but the kernel is %s: rebuild it, or give the modules of this kernel", path, r, k.Release)

@@ -64,12 +64,6 @@ func (k Kernel) target(v modules.Variant) (kbuild.Target, error) {
 	return kbuild.Target{Release: k.Release, Version: version, Suite: k.suite, Compiler: compiler}, nil
 }
 
-// HasVariant tells whether a module of ours is built already.
-func (k Kernel) HasVariant(ctx context.Context, v modules.Variant) bool {
-	target, err := k.target(v)
-	return err == nil && kbuild.Cached(ctx, target, v)
-}
-
 // WithModule returns the kernel with a module of the user's, a file that
 // modules.Load can read.
 func (k Kernel) WithModule(file string) (Kernel, error) {
@@ -81,13 +75,9 @@ func (k Kernel) replace(file, variant string) (Kernel, error) {
 	if err != nil {
 		return Kernel{}, err
 	}
-	data, err := modules.Load(file)
+	info, err := modules.FileInfo(file)
 	if err != nil {
 		return Kernel{}, err
-	}
-	info, err := modules.ReadInfo(data)
-	if err != nil {
-		return Kernel{}, fmt.Errorf("%s: %w", file, err)
 	}
 	r := Replacement{Module: info.NameIn(file), Variant: variant, Path: file, BuildID: info.BuildID}
 	if err := errors.Join(k.mayReplace(r.Module, file), k.accepts(r, info)); err != nil {
@@ -125,13 +115,9 @@ func (k Kernel) accepts(r Replacement, info modules.Info) error {
 	if own == "" {
 		return nil
 	}
-	data, err := modules.Load(own)
+	stock, err := modules.FileInfo(own)
 	if err != nil {
 		return err
-	}
-	stock, err := modules.ReadInfo(data)
-	if err != nil {
-		return fmt.Errorf("%s: %w", own, err)
 	}
 	if stock.Vermagic != info.Vermagic {
 		return &MisfitError{r.Path, k.Release, fmt.Sprintf("its vermagic is %q, and that of the kernel's own %s is %q: build it with the configuration of this kernel", info.Vermagic, r.Module, stock.Vermagic)}

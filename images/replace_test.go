@@ -160,7 +160,4 @@ func TestWithVariantRefuses(t *testing.T) {
 	if _, err := k.target(v); err == nil || !strings.Contains(err.Error(), "CONFIG_EXT4_FS=m") {
 		t.Errorf("ext4 is built in: error %v", err)
 	}
-	if k.HasVariant(t.Context(), v) {
-		t.Error("a module that cannot be built is there")
-	}
 }

@@ -15,6 +15,7 @@ import (
 	"powercut/harness/report"
 	"powercut/harness/report/format"
 	"powercut/images"
+	"powercut/images/modules"
 	"powercut/scenarios"
 )
 
@@ -89,6 +90,11 @@ func (c *runCommand) scenarios() ([]scenarios.Scenario, error) {
 	}
 	if c.Modules != "" && c.Kernel == "" {
 		return nil, &usageError{errors.New("--modules goes with --kernel and a kernel image of one's own")}
+	}
+	for _, file := range c.Module {
+		if _, err := modules.FileInfo(file); err != nil {
+			return nil, &usageError{fmt.Errorf("--module %w", err)}
+		}
 	}
 	list, err := scenarios.Find(c.Scenario, overrides...)
 	if err != nil {

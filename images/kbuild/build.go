@@ -59,7 +59,7 @@ func (t Target) build(ctx context.Context, v modules.Variant, stages Stages) (st
 		return "", err
 	}
 	dir, err := c.Entry(ctx, moduleKind, key, func(ctx context.Context, dir string) error {
-		if err := checkTools(); err != nil {
+		if err := CheckTools(); err != nil {
 			return err
 		}
 		stages("building the module " + v.Module + ", once")
@@ -73,24 +73,6 @@ func (t Target) build(ctx context.Context, v modules.Variant, stages Stages) (st
 		return "", err
 	}
 	return filepath.Join(dir, v.Name+".ko"), c.Prune(ctx, moduleKind, keepModules, key)
-}
-
-// Cached tells whether a variant of the kernel t is built already.
-func Cached(ctx context.Context, t Target, v modules.Variant) bool {
-	c, err := cache.Default()
-	if err != nil {
-		return false
-	}
-	cc, err := findCompiler(ctx, t.Compiler)
-	if err != nil {
-		return false
-	}
-	key, err := t.key(v, cc)
-	if err != nil {
-		return false
-	}
-	_, ok := c.Lookup(moduleKind, key)
-	return ok
 }
 
 // key names everything that the modules of one entry depend on.
@@ -134,8 +116,8 @@ func Tools() []Tool {
 	return []Tool{{"gcc", "gcc"}, {"make", "make"}, {"patch", "patch"}, {"strip", "binutils"}, {"tar", "tar"}, {"xz", "xz-utils"}}
 }
 
-// checkTools looks for them before a long download.
-func checkTools() error {
+// CheckTools says which of them is missing, before a long download.
+func CheckTools() error {
 	for _, t := range Tools() {
 		if _, err := exec.LookPath(t.Name); err != nil {
 			return missing(t.Name)

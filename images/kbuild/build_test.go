@@ -21,7 +21,7 @@ func write(t *testing.T, path, text string) {
 
 func needTools(t *testing.T) {
 	t.Helper()
-	if err := checkTools(); err != nil {
+	if err := CheckTools(); err != nil {
 		t.Skip(err)
 	}
 }

@@ -96,7 +96,20 @@ func Decompress(name string, r io.Reader) (io.ReadCloser, error) {
 	return io.NopCloser(r), nil
 }
 
-// ReadInfo reads the .modinfo section of a decompressed module.
+// FileInfo is ReadInfo of a file that Load can read.
+func FileInfo(path string) (Info, error) {
+	data, err := Load(path)
+	if err != nil {
+		return Info{}, err
+	}
+	info, err := ReadInfo(data)
+	if err != nil {
+		return Info{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return info, nil
+}
+
+// ReadInfo reads what a decompressed module says of itself.
 func ReadInfo(data []byte) (Info, error) {
 	f, err := elf.NewFile(bytes.NewReader(data))
 	if err != nil {
@@ -159,13 +172,9 @@ func (x *Index) scan() error {
 		if err != nil {
 			return err
 		}
-		data, err := Load(path)
+		info, err := FileInfo(path)
 		if err != nil {
 			return err
-		}
-		info, err := ReadInfo(data)
-		if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
 		}
 		return x.putInfo(rel, info)
 	})
