@@ -33,6 +33,7 @@ type commands struct {
 	talkFlags
 
 	Run       runCommand       `cmd:"" help:"Run scenarios and say which acknowledged writes survived."`
+	Explore   exploreCommand   `cmd:"" help:"Recover all that a power cut may leave, at each position of a run's log."`
 	Scenarios scenariosCommand `cmd:"" help:"List the scenarios."`
 	Modules   modulesCommand   `cmd:"" help:"Kernel modules of powercut's own, which change how a guest syncs: list them, build them."`
 	Doctor    doctorCommand    `cmd:"" help:"Say what this machine lacks, and the command that brings it."`

@@ -37,6 +37,9 @@ type Subject struct {
 	Machine *machine.Machine
 	Base    io.ReaderAt // the disk as it was formatted
 	Folder  string      // for the checkers' guests
+
+	base     io.Closer
+	identity string
 }
 
 // Options say how far to go.

@@ -75,6 +75,9 @@ type Machine struct {
 	key          string // of the template
 }
 
+// Agent names what runs in the guests: this program, and the modules.
+func (m *Machine) Agent() string { return m.initramfsKey }
+
 // Stages is told what is being prepared, in a few words, as it begins.
 type Stages func(text string)
 

@@ -1,0 +1,258 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"powercut/harness/campaign"
+	"powercut/harness/explore"
+	"powercut/images/cache"
+	"powercut/scenarios"
+)
+
+type exploreCommand struct {
+	What    string        `arg:"" name:"scenario|run" help:"A scenario, which is run first; or the folder of a run, or of one of its calls."`
+	Budget  time.Duration `help:"For how long, in all." default:"10m" placeholder:"TIME"`
+	States  int           `help:"At most so many states of each call. Default: as many as the budget allows." placeholder:"N"`
+	Seed    *uint64       `help:"What order and random states follow from, and of a scenario its run. Default: the run's; of a scenario a new one." placeholder:"N"`
+	NoPrune bool          `help:"Recover each state whose content is new, also where it agrees with a checked one on all that recovery read."`
+	Jobs    int           `help:"Guests at work at the same time. Default: one for each processor." placeholder:"N"`
+	Resume  bool          `help:"Go on where the exploration before ended: what it had checked is not checked again."`
+	JSON    bool          `name:"json" help:"Print one JSON document in place of the text."`
+	Set     []string      `help:"Override a value of the scenario; may be repeated." placeholder:"a.b=value" sep:"none"`
+	Kernel  string        `help:"A kernel of one's own: that of the run, or in place of the scenario's." placeholder:"KERNEL"`
+	Modules string        `help:"Its modules: a lib/modules/RELEASE folder." placeholder:"DIR" type:"existingdir"`
+	Runs    string        `help:"Where run folders go." default:"runs" placeholder:"DIR"`
+	QEMU    string        `name:"qemu" help:"The QEMU binary." placeholder:"PATH"`
+}
+
+// Help says what is explored, and what the exit code means.
+func (*exploreCommand) Help() string {
+	return "Every position of a run's block log is a cut, and at each anything that a power cut may leave of the volatile writes is a state. " +
+		"Each is recovered by a real guest, unless an equal one was, and judged by what had been acknowledged there. First come the acks with all that is volatile lost. " +
+		"Exits with 0 if no state that was decided breaks a promise, and with 1 if one does, or does not recover. " +
+		"What was found is in CALL/explored.json of the run folder; 'powercut log state' makes an image of a state."
+}
+
+// exploration is what --json prints.
+type exploration struct {
+	Schema   string            `json:"schema"` // powercut-explore/1
+	Scenario string            `json:"scenario"`
+	Folder   string            `json:"folder"`
+	Kernel   string            `json:"kernel"`
+	Calls    []*explore.Report `json:"calls"`
+	Held     bool              `json:"held"`
+}
+
+// The files that an exploration leaves in a call's folder.
+const (
+	exploredFile = "explored.json"
+	outcomesFile = "explored.jsonl"
+)
+
+// Run explores.
+func (c *exploreCommand) Run(ctx context.Context, s Streams, t *talk) (err error) {
+	if c.States < 0 || c.Jobs < 0 || c.Budget <= 0 {
+		return &usageError{errors.New("--states, --jobs and --budget are numbers above 0")}
+	}
+	binary, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find powercut itself: %w", err)
+	}
+	progress := t.begin(s)
+	defer progress.Done()
+	lab := &campaign.Lab{Runs: c.Runs, Binary: binary, QEMU: c.QEMU, Kernel: c.Kernel, Modules: c.Modules, Progress: progress}
+	past, plans, err := c.recording(ctx, lab)
+	if err != nil {
+		return err
+	}
+	doc := &exploration{
+		Schema: "powercut-explore/1", Scenario: past.Scenario.Name, Folder: past.Folder, Kernel: past.Document.Machine.Release,
+		Calls: []*explore.Report{}, Held: true,
+	}
+	for n := range plans {
+		r, failure := c.call(ctx, lab, past, plans[n], c.Budget/time.Duration(len(plans)), t, progress)
+		if r != nil {
+			doc.Calls = append(doc.Calls, r)
+			doc.Held = doc.Held && r.Broken == 0
+		}
+		if err = failure; err != nil {
+			doc.Held = false // not everything was looked at that was to be
+			break
+		}
+	}
+	progress.Done()
+	if err = errors.Join(err, c.print(s.Out, doc)); err != nil {
+		return err
+	}
+	if !doc.Held {
+		return errNotHeld
+	}
+	return nil
+}
+
+// recording finds the run that is meant, or makes one, and says which of its calls.
+func (c *exploreCommand) recording(ctx context.Context, lab *campaign.Lab) (*campaign.Past, []string, error) {
+	folder, call := c.What, ""
+	if !campaign.IsRun(folder) && campaign.IsRun(filepath.Dir(filepath.Clean(folder))) {
+		folder, call = filepath.Dir(filepath.Clean(folder)), filepath.Base(folder)
+	}
+	if !campaign.IsRun(folder) {
+		var err error
+		if folder, err = c.record(ctx, lab); err != nil {
+			return nil, nil, err
+		}
+	} else if len(c.Set) > 0 {
+		return nil, nil, &usageError{errors.New("--set is for scenarios: a run is over")}
+	}
+	past, err := campaign.Open(folder)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := explorable(past.Scenario); err != nil {
+		return nil, nil, &usageError{err}
+	}
+	var names []string
+	for _, plan := range past.Calls {
+		if call == "" || call == string(plan.Call) {
+			names = append(names, string(plan.Call))
+		}
+	}
+	if len(names) == 0 {
+		return nil, nil, &usageError{fmt.Errorf("%s has no recording %s; it has: %s", folder, call, past.CallNames())}
+	}
+	return past, names, nil
+}
+
+// record runs a scenario and returns the run folder.
+func (c *exploreCommand) record(ctx context.Context, lab *campaign.Lab) (string, error) {
+	if c.Resume {
+		return "", &usageError{fmt.Errorf("--resume goes on with a run that was explored; %s is no run folder", c.What)}
+	}
+	run := &runCommand{Scenario: c.What, Set: c.Set, Kernel: c.Kernel, Modules: c.Modules}
+	list, err := run.scenarios()
+	if err != nil {
+		return "", err
+	}
+	if len(list) != 1 {
+		return "", &usageError{fmt.Errorf("%s has %d scenarios; name one: powercut scenarios lists them", c.What, len(list))}
+	}
+	if err := explorable(list[0]); err != nil {
+		return "", &usageError{err}
+	}
+	seed := uint64(rand.Uint32())
+	if c.Seed != nil {
+		seed = *c.Seed
+	}
+	lab.Kernel = run.Kernel
+	doc, err := lab.Run(ctx, list[0], seed)
+	if err != nil {
+		return "", err
+	}
+	return doc.Folder, nil
+}
+
+// explorable says why the states of a scenario cannot be had, if so.
+func explorable(s scenarios.Scenario) error {
+	switch {
+	case s.Drive.Backend != scenarios.NBD:
+		return fmt.Errorf("scenario %s: an image file keeps no record of what reached it, so it has no states to explore", s.Name)
+	case s.Drive.Bus == scenarios.NVMe && s.Drive.Volatile() && !s.Drive.Cache.NoFlush():
+		return fmt.Errorf("scenario %s: QEMU drops the FUA of a guest with an NVMe drive, so that what a state lost would say nothing about the file system; use another bus", s.Name)
+	}
+	return nil
+}
+
+// call explores one call of a run.
+func (c *exploreCommand) call(ctx context.Context, lab *campaign.Lab, past *campaign.Past, name string, budget time.Duration, t *talk, progress *stages) (r *explore.Report, err error) {
+	store, err := cache.Default()
+	if err != nil {
+		return nil, err
+	}
+	dir, release, err := store.Scratch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	s, err := explore.Open(ctx, lab, past, name, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	o := explore.Options{Seed: past.Document.Seed, States: c.States, Budget: budget, Jobs: c.Jobs, Every: c.NoPrune}
+	if c.Seed != nil {
+		o.Seed = *c.Seed
+	}
+	if o.Jobs == 0 {
+		o.Jobs = runtime.NumCPU()
+	}
+	if o.Store, err = explore.OpenStore(filepath.Join(past.Folder, name, outcomesFile), s.Identity(), c.Resume); err != nil {
+		return nil, err
+	}
+	c.watch(&o, name, t, progress)
+	r, err = explore.Explore(ctx, s, o)
+	return r, errors.Join(err, o.Store.Close(), keepExplored(filepath.Join(past.Folder, name, exploredFile), r))
+}
+
+// shownAtOnce bounds the violations of one call that are told as they are found.
+const shownAtOnce = 5
+
+// watch shows how far an exploration is, and tells of what it finds.
+func (c *exploreCommand) watch(o *explore.Options, name string, t *talk, progress *stages) {
+	begun, drawn, broken := time.Now(), time.Time{}, 0
+	progress.Stage(name+": exploring", c.States)
+	o.Found = func(v explore.Violation) {
+		if broken++; broken <= shownAtOnce {
+			t.fail(fmt.Sprintf("%s, %v", name, v), nil)
+		}
+	}
+	budget := o.Budget
+	o.Decided = func(n int) {
+		progress.Set(n)
+		if c.States > 0 || time.Since(drawn) < time.Second {
+			return
+		}
+		drawn = time.Now()
+		spent := drawn.Sub(begun)
+		progress.Progress.Stage(fmt.Sprintf("%s: exploring, %d states (%d broken), %.1f/s, at most %v left",
+			name, n, broken, float64(n)/spent.Seconds(), (budget-spent).Round(time.Second)), 0)
+	}
+}
+
+// keepExplored keeps a report in the call's folder.
+func keepExplored(path string, r *explore.Report) error {
+	b, err := json.MarshalIndent(r, "", "  ")
+	if err == nil {
+		err = os.WriteFile(path+".tmp", append(b, '\n'), 0o644)
+	}
+	if err == nil {
+		err = os.Rename(path+".tmp", path)
+	}
+	if err != nil {
+		return fmt.Errorf("keep exploration: %w", err)
+	}
+	return nil
+}
+
+func (c *exploreCommand) print(w io.Writer, doc *exploration) error {
+	if c.JSON {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(doc)
+	}
+	for _, r := range doc.Calls {
+		if err := r.Write(w); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(w, "%s: %s\n", doc.Scenario, doc.Folder)
+	return err
+}
