@@ -155,9 +155,13 @@ func broken(r *verdict.Result) (ops []verdict.OpVerdict, text string) {
 	return ops, strings.Join(words, "; ")
 }
 
-// String says it in one line.
+// String says it in one line, the state shortened where it lacks many writes.
 func (v Violation) String() string {
-	return fmt.Sprintf("state %d (cut %s): %s", v.Number, v.State, v.Text)
+	state := v.State
+	if len(state) > shownState {
+		state = state[:strings.LastIndexByte(state[:shownState], ',')+1] + "..."
+	}
+	return fmt.Sprintf("state %d (cut %s): %s", v.Number, state, v.Text)
 }
 
 // Write writes the report for people.
@@ -193,8 +197,11 @@ func (r *Report) Write(w io.Writer) error {
 	return err
 }
 
-// shownViolations bounds what Write shows of them.
-const shownViolations = 10
+// The bounds of what Write shows.
+const (
+	shownViolations = 10
+	shownState      = 60 // bytes of a state
+)
 
 func (r *Report) writeUncovered(b *strings.Builder) {
 	if len(r.Uncovered) == 0 {
