@@ -165,6 +165,8 @@ func explorable(s scenarios.Scenario) error {
 	switch {
 	case s.Drive.Backend != scenarios.NBD:
 		return fmt.Errorf("scenario %s: an image file keeps no record of what reached it, so it has no states to explore", s.Name)
+	case s.Workload.Kind == scenarios.OpsKind:
+		return fmt.Errorf("scenario %s: operations are judged by the whole tree that they leave, and a checker reads one file; 'powercut run' judges one cut of them", s.Name)
 	case s.Drive.Bus == scenarios.NVMe && s.Drive.Volatile() && !s.Drive.Cache.NoFlush():
 		return fmt.Errorf("scenario %s: QEMU drops the FUA of a guest with an NVMe drive, so that what a state lost would say nothing about the file system; use another bus", s.Name)
 	}
