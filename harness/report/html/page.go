@@ -90,6 +90,7 @@ type page struct {
 	Bill              plot.Figure
 	Sections          []section
 	Logged, Untimed   bool
+	Expected          bool // something was lost, as the scenario expects
 	Again, LogExample string
 }
 
@@ -137,6 +138,7 @@ func newPage(r *evidence.Run) page {
 	}
 	p.Bill = figures[billID]
 	for i, c := range r.Calls {
+		p.Expected = p.Expected || r.Document.Held && len(c.Findings) > 0
 		s := section{
 			Call: c, ID: callID(i), Latency: figures[callID(i)+"-latency"], Survival: figures[callID(i)+"-survival"],
 			Shapes: shapes(c.Ops), PerCell: plot.PerCell(len(c.Ops)),

@@ -54,6 +54,19 @@ func TestPage(t *testing.T) {
 	}
 }
 
+// TestExpectedLoss: a loss that is expected is called so, and no other.
+func TestExpectedLoss(t *testing.T) {
+	const note = "What was lost is what the scenario expects."
+	r := aRun(5)
+	if strings.Contains(written(t, r), note) {
+		t.Error("a loss that is not expected is called expected")
+	}
+	r.Document.Held = true
+	if !strings.Contains(written(t, r), note) {
+		t.Error("an expected loss is not called so")
+	}
+}
+
 // TestTimelineData: an op leads to its requests, and they lead back.
 func TestTimelineData(t *testing.T) {
 	r := aRun(1000)
