@@ -178,6 +178,9 @@ func (s Scenario) checkCut(d *decoder) error {
 	if c.Ack > 0 && slices.Contains(s.Workload.Calls, workload.None) {
 		return at.errorf("cut.ack: the call none is never acknowledged; cut at an op, or take none from workload.calls")
 	}
+	if c.Ack > 0 && s.Workload.Threads > 1 {
+		return at.errorf("cut.ack: with threads acks come out of order; cut at an op, or at a random one")
+	}
 	if c.After >= s.Timeout {
 		return at.errorf("cut.after: %s is not before the timeout; allowed: less than %s", formatDuration(c.After), formatDuration(s.Timeout))
 	}

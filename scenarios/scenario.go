@@ -77,17 +77,20 @@ type Drive struct {
 
 // Workload is what the guest does, once for each of Calls.
 type Workload struct {
-	Kind      workload.Kind   `yaml:"kind" required:"true" doc:"overwrite: the file has its full size and is synced before op 1; append: it begins empty; ops: the list below, and the fields after it are of no use"`
-	Ops       []ops.Op        `yaml:"ops,omitempty" max:"200" doc:"operations on files and directories, one after the other; the first that fails with an error which it does not allow ends the workload"`
-	File      string          `yaml:"file" max:"200" doc:"below the mount point"`
-	Size      Size            `yaml:"size" min:"1" max:"1GiB" doc:"of the file; with append a bound on what it grows to and, left out, what the ops come to: (count-1)*stride+bytes"`
-	Count     int             `yaml:"count" min:"1" max:"1000000" doc:"ops"`
-	Bytes     Size            `yaml:"bytes" min:"1" max:"16MiB" doc:"written by each op"`
-	Stride    Size            `yaml:"stride" min:"0" max:"1GiB" doc:"from one op's offset to the next; an overwrite goes on at offset modulo size"`
-	Chunk     Size            `yaml:"chunk,omitempty" min:"1" max:"16MiB" doc:"what one write call writes; left out: all that the op does"`
-	Sync      Region          `yaml:"sync,omitempty" doc:"the range of the file that each op's sync call is for, wherever the op wrote: with fsync_range, sync_file_range, msync and io_uring; left out: what the op wrote"`
-	Observers int             `yaml:"observers,omitempty" min:"0" max:"16" doc:"further descriptors of the file, open all the while: after an op that failed each issues a sync call of its own, and then the first one issues a second, which says who is told of an error"`
-	Calls     []workload.Call `yaml:"calls" min:"1" max:"32" doc:"the sync calls, each with a guest, a drive and a cut of its own"`
+	Kind      workload.Kind       `yaml:"kind" required:"true" doc:"overwrite: the file has its full size and is synced before op 1; append: it begins empty; ops: the list below, and the fields after it are of no use"`
+	Ops       []ops.Op            `yaml:"ops,omitempty" max:"200" doc:"operations on files and directories, one after the other; the first that fails with an error which it does not allow ends the workload"`
+	File      string              `yaml:"file" max:"200" doc:"below the mount point"`
+	Size      Size                `yaml:"size" min:"1" max:"1GiB" doc:"of the file; with append a bound on what it grows to and, left out, what the ops come to: (count-1)*stride+bytes"`
+	Count     int                 `yaml:"count" min:"1" max:"1000000" doc:"ops"`
+	Bytes     Size                `yaml:"bytes" min:"1" max:"16MiB" doc:"written by each op"`
+	Stride    Size                `yaml:"stride" min:"0" max:"1GiB" doc:"from one op's offset to the next; an overwrite goes on at offset modulo size"`
+	Chunk     Size                `yaml:"chunk,omitempty" min:"1" max:"16MiB" doc:"what one write call writes; left out: all that the op does"`
+	Allocate  workload.Allocation `yaml:"allocate,omitempty" doc:"what an overwritten file consists of before op 1: written blocks, blocks that fallocate reserved and marked as unwritten, or none; left out: written"`
+	Threads   int                 `yaml:"threads,omitempty" min:"1" max:"32" doc:"threads that run the ops at the same time, each with a descriptor of its own, op k on thread (k-1) modulo threads; an op begins once all before it have begun"`
+	Gap       time.Duration       `yaml:"gap,omitempty" min:"1us" max:"10s" doc:"how long a thread sleeps between two of its ops"`
+	Sync      Region              `yaml:"sync,omitempty" doc:"the range of the file that each op's sync call is for, wherever the op wrote: with fsync_range, sync_file_range, msync and io_uring; left out: what the op wrote"`
+	Observers int                 `yaml:"observers,omitempty" min:"0" max:"16" doc:"further descriptors of the file, open all the while: after an op that failed each issues a sync call of its own, and then the first one issues a second, which says who is told of an error"`
+	Calls     []workload.Call     `yaml:"calls" min:"1" max:"32" doc:"the sync calls, each with a guest, a drive and a cut of its own"`
 }
 
 // Region is a range of a file.
@@ -209,6 +212,9 @@ func (s Scenario) plan(call workload.Call, seed uint64) workload.Plan {
 		Bytes:     int64(w.Bytes),
 		Stride:    int64(w.Stride),
 		Chunk:     int64(w.Chunk),
+		Allocate:  w.Allocate,
+		Threads:   w.Threads,
+		Gap:       int64(w.Gap),
 		Sync:      workload.Extent{Offset: int64(w.Sync.Offset), Length: int64(w.Sync.Length)},
 		Observers: w.Observers,
 		Call:      call,

@@ -123,6 +123,9 @@ func drawWorkload(t *rapid.T) Workload {
 	if slices.ContainsFunc(calls, workload.Call.Direct) {
 		bytes, stride = (bytes+511)/512*512, (stride+511)/512*512
 	}
+	if len(calls) == 1 && calls[0] != workload.Msync {
+		stride = (stride + 511) / 512 * 512
+	}
 	w := Workload{
 		Kind:      rapid.SampledFrom([]workload.Kind{workload.Overwrite, workload.Append}).Draw(t, "kind"),
 		File:      rapid.SampledFrom([]string{"tmp.tmp", "a-b_c.D9"}).Draw(t, "file"),
@@ -133,6 +136,13 @@ func drawWorkload(t *rapid.T) Workload {
 		Observers: rapid.IntRange(0, 16).Draw(t, "observers"),
 		Chunk:     Size(512 * rapid.IntRange(0, 9).Draw(t, "chunk")),
 		Calls:     calls,
+	}
+	w.Gap = time.Duration(rapid.Int64Range(0, 2000).Draw(t, "gap")) * time.Microsecond
+	if w.Kind == workload.Overwrite && rapid.Bool().Draw(t, "allocate") {
+		w.Allocate = drawWord[workload.Allocation](t, "allocation")
+	}
+	if stride%512 == 0 && !slices.Contains(calls, workload.Msync) && w.Observers == 0 {
+		w.Threads = rapid.IntRange(0, 32).Draw(t, "threads")
 	}
 	if !slices.ContainsFunc(calls, func(c workload.Call) bool { return !slices.Contains(workload.Ranged, c) }) {
 		w.Sync = Region{Offset: bytes / 2, Length: Size(rapid.Int64Range(1, int64(bytes+1)/2).Draw(t, "sync"))}

@@ -111,6 +111,8 @@ func choices(t reflect.Type) []string {
 		return words(Profiles()...)
 	case reflect.TypeFor[workload.Kind]():
 		return words(workload.Overwrite, workload.Append, OpsKind)
+	case reflect.TypeFor[workload.Allocation]():
+		return words(workload.Written, workload.Unwritten, workload.Sparse)
 	case reflect.TypeFor[workload.Call]():
 		return words(workload.Calls...)
 	case reflect.TypeFor[verdict.RecoveryClass]():

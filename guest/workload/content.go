@@ -11,7 +11,7 @@ func (p Plan) Content(k int, off int64, buf []byte) {
 	for at := off; at < end; {
 		op, next := l.run(at, k, end)
 		part := buf[at-off : next-off]
-		if op > 0 || p.Kind == Overwrite {
+		if op > 0 || !p.Blank() {
 			Fill(part, p.Seed, at, op)
 		} else {
 			clear(part)

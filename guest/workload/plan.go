@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Kind tells how the file begins.
@@ -26,19 +27,31 @@ const (
 	Append Kind = "append"
 )
 
+// Allocation tells what the blocks of an overwritten file are before op 1.
+type Allocation string
+
+// The allocations. The empty one is Written.
+const (
+	Written   Allocation = "written"   // they hold data
+	Unwritten Allocation = "fallocate" // they are allocated, and marked as unwritten: posix_fallocate(3)
+	Sparse    Allocation = "none"      // there are none
+)
+
 // The limits of a plan.
 const (
 	MaxSize      = 1 << 30 // bytes of the file
 	MaxCount     = 1_000_000
 	MaxBytes     = 16 << 20 // of one op
 	MaxObservers = 16
-	MaxPath      = 1024 // bytes; each element of it has at most 255, as in ext4, btrfs and XFS
+	MaxThreads   = 32
+	MaxGap       = int64(10 * time.Second) // nanoseconds
+	MaxPath      = 1024                    // bytes; each element of it has at most 255, as in ext4, btrfs and XFS
 )
 
 // Plan is one workload for one sync call: op k (1 ≤ k ≤ Count) writes Bytes
 // bytes at offset ((k-1)·Stride) mod Size of the file Path, Chunk bytes at a time,
 // and then issues Call. Before op 1 the file is created (op 0): with Overwrite it holds Size
-// bytes of Stamp(Seed, off, 0), with Append it is empty; either way it and its
+// bytes of Stamp(Seed, off, 0), or zeros as Allocate says, with Append it is empty; either way it and its
 // parent directory are synced by fsync before op 1 starts.
 //
 // With Append offsets do not wrap: op k writes at (k-1)·Stride, and Size is
@@ -59,9 +72,16 @@ type Plan struct {
 	// Observers is the number of further descriptors of the file, which are open
 	// from before op 1 on. After an op that failed each of them issues a sync call of
 	// its own, and the op's descriptor a second one: see ledger.Record.
-	Observers int    `json:"observers,omitempty"`
-	Call      Call   `json:"call"`
-	Seed      uint64 `json:"seed"`
+	Observers int `json:"observers,omitempty"`
+	// Allocate is what an overwritten file consists of before op 1.
+	Allocate Allocation `json:"allocate,omitempty"`
+	// Threads run the ops, op k the one of number (k-1) mod Threads, with a descriptor
+	// each; 0 is one. An op begins once all before it have begun.
+	Threads int `json:"threads,omitempty"`
+	// Gap is how long a thread sleeps between two of its ops, in nanoseconds.
+	Gap  int64  `json:"gap,omitempty"`
+	Call Call   `json:"call"`
+	Seed uint64 `json:"seed"`
 }
 
 // Extent is a byte range of a file.
@@ -98,6 +118,12 @@ func (p Plan) Op(k int) Extent {
 	return Extent{Offset: off, Length: p.Bytes}
 }
 
+// Blank tells whether no byte is written before op 1, so that what no op wrote reads
+// as zeros.
+func (p Plan) Blank() bool {
+	return p.Kind == Append || p.Allocate == Unwritten || p.Allocate == Sparse
+}
+
 // SizeAfter is the file's size in bytes after ops 0..k, without a crash.
 func (p Plan) SizeAfter(k int) int64 {
 	switch {
@@ -122,7 +148,7 @@ func (p Plan) ReadLimit() int64 { return max(p.Size, p.SizeAfter(p.Count)) + rea
 //
 // It also refuses a plan that would hide losses: see Generations.
 func (p Plan) Validate() error {
-	for _, check := range []func() error{p.validNames, p.validNumbers, p.validDirect, p.validExtents, p.validSync, p.validStamps} {
+	for _, check := range []func() error{p.validNames, p.validNumbers, p.validDirect, p.validExtents, p.validSync, p.validThreads, p.validStamps} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -135,6 +161,10 @@ func (p Plan) validNames() error {
 	switch {
 	case p.Kind != Overwrite && p.Kind != Append:
 		return fmt.Errorf("kind: %q is not one of overwrite, append", p.Kind)
+	case !slices.Contains([]Allocation{"", Written, Unwritten, Sparse}, p.Allocate):
+		return fmt.Errorf("allocate: %q is not one of written, fallocate, none", p.Allocate)
+	case p.Kind == Append && p.Allocate != "":
+		return fmt.Errorf("allocate: is for %s; with %s the file begins empty", Overwrite, Append)
 	case !slices.Contains(Calls, p.Call):
 		return fmt.Errorf("call: %q is not one of %s", p.Call, joined(Calls))
 	case p.Path == "." || !fs.ValidPath(p.Path) || strings.ContainsRune(p.Path, 0):
@@ -163,6 +193,8 @@ func (p Plan) validNumbers() error {
 		{"bytes", p.Bytes, 1, MaxBytes},
 		{"stride", p.Stride, least.stride, MaxSize},
 		{"chunk", p.Chunk, 0, MaxBytes},
+		{"threads", int64(p.Threads), 0, MaxThreads},
+		{"gap", p.Gap, 0, MaxGap},
 		{"observers", int64(p.Observers), 0, MaxObservers},
 	} {
 		if n.value < n.least || n.value > n.top {

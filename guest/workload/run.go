@@ -48,6 +48,7 @@ type runner struct {
 	path    string
 	dir     string
 	journal Journal
+	turns   *turns
 	epoch   time.Time
 }
 
@@ -68,8 +69,8 @@ func (r *runner) create() error {
 	}
 	defer f.Close()
 	if r.plan.Kind == Overwrite {
-		if err := r.fillFile(f); err != nil {
-			return fmt.Errorf("write workload file: %w", err)
+		if err := r.allocate(f); err != nil {
+			return fmt.Errorf("allocate workload file (%s): %w", r.plan.Allocate, err)
 		}
 	}
 	rec.Sync = r.now()
@@ -81,6 +82,17 @@ func (r *runner) create() error {
 	rec.Synced = true
 	r.journal.Publish(rec)
 	return nil
+}
+
+// allocate gives the file its size.
+func (r *runner) allocate(f *os.File) error {
+	switch r.plan.Allocate {
+	case Unwritten:
+		return unix.Fallocate(int(f.Fd()), 0, 0, r.plan.Size)
+	case Sparse:
+		return f.Truncate(r.plan.Size)
+	}
+	return r.fillFile(f)
 }
 
 // fillFile writes the content from before op 1.
@@ -112,25 +124,6 @@ func syncDir(path string) error {
 	}
 	defer d.Close()
 	return d.Sync()
-}
-
-// ops runs op 1 to op Count.
-func (r *runner) ops() error {
-	h, err := r.plan.open(r.path)
-	if err != nil {
-		return err
-	}
-	defer h.close()
-	if err := r.openObservers(); err != nil {
-		return err
-	}
-	for k := 1; k <= r.plan.Count; k++ {
-		Fill(h.buf, r.plan.Seed, r.plan.Op(k).Offset, k)
-		if err := r.op(k, h); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // openObservers opens a descriptor for each observer. They end with the guest.
@@ -169,7 +162,7 @@ func errnoOf(err error) int32 {
 	return int32(errno)
 }
 
-// op is one op: its writes and its sync call. The error is of a call that is not to
+// op is one op, whose turn it is: its writes and its sync call. The error is of a call that is not to
 // be had at all.
 func (r *runner) op(k int, h *handle) error {
 	at, synced := r.plan.Op(k), r.plan.Sync
@@ -177,7 +170,6 @@ func (r *runner) op(k int, h *handle) error {
 		synced = at
 	}
 	rec := ledger.Record{Op: uint64(k)}
-	r.journal.Start(rec.Op)
 	rec.Start = r.now()
 	rec.Sync = rec.Start
 	err := r.write(h, at)
@@ -194,7 +186,7 @@ func (r *runner) op(k int, h *handle) error {
 	if err != nil && len(r.others) > 0 {
 		r.ask(&rec, h, synced)
 	}
-	r.journal.Publish(rec)
+	r.turns.publish(rec)
 	return nil
 }
 

@@ -2,9 +2,11 @@ package workload
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,9 +20,14 @@ import (
 type journal struct {
 	started []uint64
 	records []ledger.Record
+	most    int // ops that ran at the same time
 }
 
-func (j *journal) Start(op uint64)         { j.started = append(j.started, op) }
+func (j *journal) Start(op uint64) {
+	j.started = append(j.started, op)
+	j.most = max(j.most, len(j.started)-len(j.records))
+}
+
 func (j *journal) Publish(r ledger.Record) { j.records = append(j.records, r) }
 
 // runHere runs a plan in a folder of this machine, on its kernel and file system.
@@ -82,6 +89,60 @@ func checkJournal(t *testing.T, p Plan, j *journal) {
 		if r.Op != uint64(k) || j.started[k] != r.Op || r.Errno != 0 || r.Synced != (k == 0 || p.Call != None) || r.Sync < r.Start || r.End < r.Sync {
 			t.Errorf("record %d: %+v", k, r)
 		}
+	}
+}
+
+// TestAllocations: whatever the file begins as, its size is right and what no op
+// writes reads as before.
+func TestAllocations(t *testing.T) {
+	for _, a := range []Allocation{Written, Unwritten, Sparse} {
+		t.Run(string(a), func(t *testing.T) {
+			p := Plan{Kind: Overwrite, Path: "f", Size: 64 << 10, Count: 3, Bytes: 1000, Stride: 5000, Allocate: a, Call: Fdatasync}
+			content, j := runHere(t, p)
+			want := make([]byte, p.Size)
+			p.Content(p.Count, 0, want)
+			if !bytes.Equal(content, want) || (content[p.Size-1] == 0) != p.Blank() {
+				t.Error("the file is not what the plan says")
+			}
+			checkJournal(t, p, j)
+		})
+	}
+}
+
+// TestThreads: each op runs once; starts come in order; an op has begun only after
+// all that are as many before it as there are threads were published.
+func TestThreads(t *testing.T) {
+	for _, kind := range []Kind{Overwrite, Append} {
+		t.Run(string(kind), func(t *testing.T) {
+			p := Plan{Kind: kind, Path: "f", Size: 32 << 10, Count: 50, Bytes: 512, Stride: 4096, Threads: 4, Gap: 1000, Call: Fdatasync}
+			if kind == Append {
+				p.Size = 0
+			}
+			content, j := runHere(t, p)
+			want := make([]byte, p.SizeAfter(p.Count))
+			p.Content(p.Count, 0, want)
+			if !bytes.Equal(content, want) {
+				t.Error("the file is not what the plan says")
+			}
+			together := j.most
+			slices.SortFunc(j.records, func(a, b ledger.Record) int { return cmp.Compare(a.Op, b.Op) })
+			checkJournal(t, p, j)
+			if together < 2 || together > p.Threads {
+				t.Errorf("%d ops ran at the same time, on %d threads", together, p.Threads)
+			}
+		})
+	}
+}
+
+// TestThreadsEnd: where one thread cannot go on, no other waits for it.
+func TestThreadsEnd(t *testing.T) {
+	turns := newTurns(&journal{})
+	done := make(chan bool)
+	go func() { done <- turns.begin(2) }() // op 1 never begins
+	turns.giveUp(errors.New("first"))
+	turns.giveUp(errors.New("second"))
+	if <-done || turns.broken.Error() != "first" {
+		t.Errorf("the other thread goes on, or ends for another reason: %v", turns.broken)
 	}
 }
 

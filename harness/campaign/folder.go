@@ -96,6 +96,7 @@ func (r *run) document() *report.Document {
 		Workload: report.Workload{
 			Kind: string(s.Workload.Kind), Size: int64(s.Workload.Size), Count: s.Workload.Count,
 			Bytes: int64(s.Workload.Bytes), Stride: int64(s.Workload.Stride), Observers: s.Workload.Observers,
+			Allocate: string(s.Workload.Allocate), Threads: s.Workload.Threads, Gap: float64(s.Workload.Gap) / float64(time.Millisecond),
 			Chunk: int64(s.Workload.Chunk), Sync: s.Plans(r.seed)[0].Sync,
 		},
 		Calls: []report.Call{},

@@ -124,7 +124,7 @@ func errnoName(n int32) string {
 // lag is the number of ops that the log may be behind the guest.
 func (r *run) lag() int {
 	if r.serial() {
-		return 1
+		return max(1, r.scenario.Workload.Threads)
 	}
 	return 0
 }

@@ -58,8 +58,8 @@ func survivalColumns() []column[Call] {
 		},
 		{
 			name: "not\npromised", legend: "acked, and not in the file after recovery in full, and what is missing was not promised: by a call that promises nothing here, or that was for another range",
-			cell:  survivor(func(n verdict.Counts) int { return n.Unpromised }),
-			style: paintIf(amber, func(n verdict.Counts) int { return n.Unpromised }),
+			cell:  survivor(unpromised),
+			style: paintIf(amber, unpromised),
 			shown: func(c Call) bool { return read(c) && c.Counts.Unpromised > 0 },
 		},
 		{

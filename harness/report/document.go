@@ -113,6 +113,10 @@ type Workload struct {
 	Stride    int64    `json:"stride" doc:"distance from the start of one op's bytes to the next op's, bytes"`
 	Chunk     int64    `json:"chunk,omitempty" doc:"bytes that one write call writes; absent where it writes all of an op"`
 
+	Allocate string  `json:"allocate,omitempty" doc:"what an overwritten file consisted of before op 1: fallocate (unwritten blocks) or none (no blocks); absent or written where it held data"`
+	Threads  int     `json:"threads,omitempty" doc:"threads that ran the ops at the same time; absent for one"`
+	Gap      float64 `json:"gap_ms,omitempty" doc:"how long a thread slept between two of its ops, milliseconds"`
+
 	Sync workload.Extent `json:"sync,omitzero" doc:"the range of the file that each sync call was for; absent where it was for what the op wrote, or for the whole file"`
 }
 

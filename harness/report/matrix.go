@@ -92,6 +92,7 @@ func (p *page) matrixLegend(docs []*Document) {
 	for _, word := range [][2]string{
 		{"kept N", "all N acknowledged ops are in the file after recovery"},
 		{"lost L/N: reason", "L of N acknowledged ops are not, or their recovery failed; and why they were not durable when they were acknowledged"},
+		{"not promised and gone U", "acknowledged ops that are not there in full, and need not be: the call promises nothing of what is missing"},
 		{"foreign F", "ops of which at least one byte is one that no op ever wrote there"},
 		{"WRONG", "at least one run of the cell did not meet its expectations; a loss that is expected is not wrong"},
 		{"flush, FUA write", "what reached the drive from op 1 to the cut: proof of what was in force"},
@@ -164,7 +165,7 @@ func cellText(docs []*Document) string {
 	if len(docs) == 0 {
 		return none
 	}
-	ackedOps, lostOps, foreignOps := 0, 0, 0
+	ackedOps, lostOps, foreignOps, unpromisedOps := 0, 0, 0, 0
 	var sum Seen
 	var causes []string
 	note := func(s string) {
@@ -174,6 +175,7 @@ func cellText(docs []*Document) string {
 	}
 	for _, d := range docs {
 		ackedOps, lostOps, foreignOps = ackedOps+total(d, acked), lostOps+total(d, lost), foreignOps+total(d, foreign)
+		unpromisedOps += total(d, unpromised)
 		sum.Flushes, sum.FUAWrites = sum.Flushes+d.Drive.Seen.Flushes, sum.FUAWrites+d.Drive.Seen.FUAWrites
 		for _, c := range d.Calls {
 			if !read(c) {
@@ -184,9 +186,12 @@ func cellText(docs []*Document) string {
 			}
 		}
 	}
-	text := fmt.Sprintf("kept %d", ackedOps)
+	text := fmt.Sprintf("kept %d", ackedOps-unpromisedOps)
 	if lostOps > 0 || len(causes) > 0 {
 		text = fmt.Sprintf("lost %d/%d: %s", lostOps, ackedOps, strings.Join(causes, "; "))
+	}
+	if unpromisedOps > 0 {
+		text += fmt.Sprintf(", not promised and gone %d", unpromisedOps)
 	}
 	if foreignOps > 0 {
 		text += fmt.Sprintf(", foreign %d", foreignOps)

@@ -173,6 +173,8 @@ func acked(n verdict.Counts) int   { return n.Acked }
 func lost(n verdict.Counts) int    { return n.Lost }
 func foreign(n verdict.Counts) int { return n.Foreign }
 
+func unpromised(n verdict.Counts) int { return n.Unpromised }
+
 // total adds up a count over the calls of a run. What follows from survivors
 // counts only where there is something to count: where the disk was read back.
 func total(d *Document, count func(verdict.Counts) int) int {

@@ -216,11 +216,18 @@ func plan(w Workload) string {
 	if w.Chunk > 0 && w.Chunk < w.Bytes {
 		ops += ", in writes of " + size(w.Chunk)
 	}
+	if w.Threads > 1 {
+		ops += fmt.Sprintf(", by %d threads at the same time", w.Threads)
+	}
+	if w.Gap > 0 {
+		ops += fmt.Sprintf(", with gaps of %g ms", w.Gap)
+	}
 	if w.Sync.Length > 0 {
 		ops += fmt.Sprintf("; synced each time: bytes %s of the file", extent(w.Sync))
 	}
 	if w.Kind == "overwrite" {
-		return fmt.Sprintf("overwrite a file of %s: %s", size(w.Size), ops)
+		what := map[string]string{"fallocate": "unwritten blocks (fallocate), ", "none": "no blocks, "}[w.Allocate]
+		return fmt.Sprintf("overwrite a file of %s%s: %s", what, size(w.Size), ops)
 	}
 	return fmt.Sprintf("%s to an empty file: %s", w.Kind, ops)
 }

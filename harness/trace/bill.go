@@ -9,11 +9,11 @@ import (
 
 // bill adds up the requests that arrived during the ops that have a record, the
 // creation of the file left out.
-func bill(reqs []Request, records []ledger.Record) Bill {
+func bill(reqs []Request, records []ledger.Record, shared bool) Bill {
 	done := finished(records)
 	delete(done, 0)
 	var data, journal, meta, flushes, fua int
-	var busy meter
+	busy := meter{shared: shared}
 	for _, r := range reqs {
 		if _, ok := done[uint64(max(r.During, 0))]; !ok {
 			continue
@@ -44,16 +44,17 @@ func bill(reqs []Request, records []ledger.Record) Bill {
 // meter adds up the time during which at least one request of an op was being
 // served. Requests come in order of arrival, those of an op in a row.
 type meter struct {
-	op    int
-	until time.Duration
-	total time.Duration
+	op     int
+	shared bool // ops run at the same time, and share it
+	until  time.Duration
+	total  time.Duration
 }
 
 func (m *meter) add(r Request) {
 	if r.Reply < 0 {
 		return
 	}
-	if r.During != m.op {
+	if r.During != m.op && !m.shared {
 		m.op, m.until = r.During, 0
 	}
 	if from := max(r.ArriveAt, m.until); r.ReplyAt > from {

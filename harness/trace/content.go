@@ -39,8 +39,11 @@ func newContents(p workload.Plan) *contents {
 	return c
 }
 
-// firstExtent is what is there before op 1.
+// firstExtent is what is written before op 1.
 func firstExtent(p workload.Plan) workload.Extent {
+	if p.Blank() {
+		return workload.Extent{}
+	}
 	return workload.Extent{Length: p.SizeAfter(0)}
 }
 

@@ -229,7 +229,7 @@ func (c *coverer) during(v *Cover, w window) {
 	for ; i < len(c.reqs) && c.reqs[i].Arrive < w.to; i++ {
 		r := c.reqs[i]
 		switch {
-		case !r.writes() || r.During != w.op:
+		case !r.writes() || r.During != w.op && c.in.threads() == 1:
 			continue
 		case r.Class == Journal:
 			v.Journal = append(v.Journal, r.Number)

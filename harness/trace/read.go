@@ -32,6 +32,9 @@ type Input struct {
 	Lag int
 }
 
+// threads is how many ops may run at the same time.
+func (in Input) threads() int { return max(1, in.Plan.Threads) }
+
 func (in Input) lag() uint64 { return uint64(max(in.Lag, 0)) }
 
 // Trace is a block log, understood.
@@ -64,21 +67,21 @@ func Read(in Input) (*Trace, error) {
 		return nil, fmt.Errorf("read file system layout: %w", err)
 	}
 	t := &Trace{Journal: lay.journal, BlockSize: lay.blockSize}
-	if t.Requests, err = join(in.Events, in.Records); err != nil {
+	if t.Requests, err = join(in.Events, in.Records, in.threads()); err != nil {
 		return nil, fmt.Errorf("join requests: %w", err)
 	}
 	carries, err := classify(t.Requests, in, lay)
 	if err != nil {
 		return nil, fmt.Errorf("classify requests: %w", err)
 	}
-	t.Bill = bill(t.Requests, in.Records)
+	t.Bill = bill(t.Requests, in.Records, in.threads() > 1)
 	t.Covers = covers(t.Requests, carries, in)
 	return t, nil
 }
 
 // join gathers the events of each request. It fills all of Request but Class,
 // Detail and Ops.
-func join(events []blocklog.Event, records []ledger.Record) ([]Request, error) {
+func join(events []blocklog.Event, records []ledger.Record, threads int) ([]Request, error) {
 	done := finished(records)
 	reqs := make([]Request, 0, len(events)/2+1)
 	for i, e := range events {
@@ -88,7 +91,7 @@ func join(events []blocklog.Event, records []ledger.Record) ([]Request, error) {
 				return nil, fmt.Errorf("event %d: request %d arrives where %d is due", i, e.Request, len(reqs)+1)
 			}
 			r := arrived(e, i)
-			r.During = during(e, done)
+			r.During = during(e, done, threads)
 			reqs = append(reqs, r)
 		case blocklog.Reply:
 			if e.Request == 0 || e.Request > uint64(len(reqs)) {
@@ -130,11 +133,16 @@ func finished(records []ledger.Record) map[uint64]uint64 {
 	return done
 }
 
-// during tells which op was running at an event: the one that had begun last,
-// unless its record was already there.
-func during(e blocklog.Event, done map[uint64]uint64) int {
-	if n, ok := done[e.Started]; ok && e.Acked >= n {
-		return Between
+// during tells which op was running at an event: the one that had begun last of
+// those whose record was not yet there. Ops that run at the same time are fewer
+// than the threads apart.
+func during(e blocklog.Event, done map[uint64]uint64, threads int) int {
+	for op := e.Started; ; op-- {
+		if n, ok := done[op]; !ok || e.Acked < n {
+			return int(op)
+		}
+		if op == 0 || e.Started-op+1 >= uint64(threads) {
+			return Between
+		}
 	}
-	return int(e.Started)
 }

@@ -52,7 +52,7 @@ type Request struct {
 	// of the earlier ops that these left in place. With data=journal a write of
 	// class Journal has ops too.
 	Ops    []int
-	During int // the op that was running when the request arrived, or Between
+	During int // the op that was running when the request arrived, of several the one that had begun last, or Between
 }
 
 // Between is the Request.During of a request that arrived when the op that had
@@ -71,7 +71,7 @@ type Bill struct {
 	MetadataWrites float64 `json:"metadata_writes_per_op"`
 	Flushes        float64 `json:"flushes_per_op"`
 	FUAWrites      float64 `json:"fua_writes_per_op"`
-	DriveTime      float64 `json:"drive_ns_per_op"` // nanoseconds in which at least one of its requests, of any kind, was between arrival and reply
+	DriveTime      float64 `json:"drive_ns_per_op"` // nanoseconds in which at least one of its requests, of any kind, was between arrival and reply; with threads, one of anybody
 }
 
 // Cover says how durable the data of one acknowledged op was at its ack. It

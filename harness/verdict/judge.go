@@ -167,7 +167,7 @@ func (j *judge) op(k int) (v OpVerdict, ambiguous bool) {
 // setup judges op 0.
 func (j *judge) setup() OpVerdict {
 	v := OpVerdict{Acked: j.acked[0]}
-	if j.plan.Kind == workload.Append {
+	if j.plan.Blank() {
 		v.Class = classify(v.Acked, false, !j.exists, !j.exists, false)
 		if !j.exists {
 			v.Found = j.describe(ended)
@@ -210,9 +210,9 @@ func classify(acked, foreign, older, due, own bool) Class {
 	}
 }
 
-// stray is what the holes of an Append file hold.
+// stray is what a file that began blank holds where no op wrote.
 func (j *judge) stray() *Stray {
-	if j.plan.Kind != workload.Append {
+	if !j.plan.Blank() {
 		return nil
 	}
 	e := j.unclaimed()

@@ -61,7 +61,7 @@ func (h History) owes() bool {
 	case FileIntegrity, DataIntegrity:
 		return p.Call != workload.Sync || !h.Erred
 	case Transfer:
-		return h.InPlace && p.Kind == workload.Overwrite
+		return h.InPlace && !p.Blank()
 	}
 	return false
 }

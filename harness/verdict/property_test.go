@@ -28,6 +28,9 @@ func drawPlan(t *rapid.T) workload.Plan {
 		p.Size = max(1, p.Stride) * rapid.Int64Range(1, 20).Draw(t, "slots")
 		p.Bytes = rapid.Int64Range(1, max(1, p.Stride)).Draw(t, "part")
 	}
+	if p.Kind == workload.Overwrite {
+		p.Allocate = rapid.SampledFrom([]workload.Allocation{"", workload.Written, workload.Unwritten, workload.Sparse}).Draw(t, "allocate")
+	}
 	for p.Validate() != nil {
 		if p.Count /= 2; p.Count < 1 {
 			t.Skip("nothing fits")
@@ -98,7 +101,10 @@ func writersOf(h History) [][]int {
 
 // extent is what op k writes, op 0 included.
 func extent(p workload.Plan, k int) workload.Extent {
-	if k == 0 {
+	switch {
+	case k == 0 && p.Blank():
+		return workload.Extent{}
+	case k == 0:
 		return workload.Extent{Length: p.SizeAfter(0)}
 	}
 	return p.Op(k)
@@ -110,6 +116,9 @@ func drawSurvivors(t *rapid.T, h History) Survivors {
 	mood := rapid.SampledFrom([]string{"newest", "oldest", "bytes", "sectors"}).Draw(t, "mood")
 	random := rapid.IntRange(0, 1<<30)
 	least, any := int64(0), acknowledged(h, 0)
+	if any {
+		least = h.Plan.SizeAfter(0)
+	}
 	list := writersOf(h)
 	data := make([]byte, len(list))
 	sector := 0
@@ -121,7 +130,7 @@ func drawSurvivors(t *rapid.T, h History) Survivors {
 		var allowed []int
 		for _, k := range writers {
 			if promisedAt(h, k, int64(off)) {
-				allowed, choice, any, least = nil, k, true, int64(off)+1
+				allowed, choice, any, least = nil, k, true, max(least, int64(off)+1)
 			} else {
 				allowed = append(allowed, k)
 			}

@@ -148,7 +148,7 @@ func (r *readings) scanPiece(i int, off int64, part, buf []byte, seen *memory) {
 
 // expect sets buf to content of the level, at offset off.
 func (r *readings) expect(buf []byte, off int64, level int32) {
-	if level == blank || level == 0 && r.plan.Kind == workload.Append {
+	if level == blank || level == 0 && r.plan.Blank() {
 		clear(buf)
 		return
 	}
@@ -222,7 +222,7 @@ func (r *readings) reading(off int64, v byte, seen *memory) (first, latest int32
 	switch {
 	case v == 0:
 		return blank, blank
-	case stamp < 0, stamp == 0 && r.plan.Kind == workload.Append:
+	case stamp < 0, stamp == 0 && r.plan.Blank():
 		return nobody, nobody
 	case stamp == 0:
 		return 0, 0

@@ -92,9 +92,9 @@ type Result struct {
 	// Size is empty where the file's size is one that the history allows, and
 	// otherwise says what is wrong with it.
 	Size string `json:"size,omitempty"`
-	// Stray is what stands in the holes of an Append file, where no op that had
-	// begun writes; nil where the holes hold zeros. (With Overwrite op 0 writes
-	// every byte, and Setup is foreign instead.)
+	// Stray is what stands in a file that began blank where no op that had begun
+	// writes; nil where zeros do. (Of another op 0 writes every byte, and Setup is
+	// foreign instead.)
 	Stray *Stray `json:"stray,omitempty"`
 }
 
