@@ -84,14 +84,14 @@ func (c *classifier) write(r *Request, index int, e blocklog.Event) error {
 		return fmt.Errorf("read payload at %d: %w", e.DataAt, err)
 	}
 	r.Spoil.Flip(c.payload) // back to what was sent
-	blocks, inJournal := c.journal.read(r.Offset, c.payload)
+	blocks, transaction, inJournal := c.journal.read(r.Offset, c.payload)
 	first := len(c.carries)
 	c.identify(r.Offset, index, !inJournal)
 	c.spoil(first, r)
 	r.Ops = opsOf(c.carries[first:])
 	switch {
 	case inJournal:
-		r.Class, r.Detail = Journal, blocks
+		r.Class, r.Detail, r.Transaction = Journal, blocks, transaction
 		if len(r.Ops) > 0 {
 			r.Detail += "; " + opsText(r.Ops)
 		}

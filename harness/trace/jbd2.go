@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"strings"
@@ -58,16 +59,19 @@ type journalReader struct {
 	// announced are expected. It is used only where the journal's place is
 	// unknown, and emptied by a commit block.
 	due []workload.Extent
+	// open is the transaction of the last descriptor, until its commit; 0: none.
+	open uint32
 }
 
 // maxDue bounds due: a transaction of more descriptors loses the oldest.
 const maxDue = 64
 
-// read returns the blocks of a journal write in words, and whether it is one.
-func (j *journalReader) read(offset int64, payload []byte) (string, bool) {
+// read returns the blocks of a journal write in words, the transaction of the first of
+// them, and whether it is one.
+func (j *journalReader) read(offset int64, payload []byte) (text string, transaction uint32, ok bool) {
 	placed := len(j.lay.journal) > 0
 	if placed && !j.lay.inJournal(offset, int64(len(payload))) {
-		return "", false
+		return "", 0, false
 	}
 	seen := placed || j.announced(offset, int64(len(payload)))
 	var words blockWords
@@ -80,18 +84,22 @@ func (j *journalReader) read(offset int64, payload []byte) (string, bool) {
 		kind, ok := j.header(block)
 		if !ok {
 			words.copies++
+			transaction = cmp.Or(transaction, j.open)
 			continue
 		}
 		seen = true
 		words.flush()
 		words.add(blockName(kind))
 		j.follow(kind, offset+at, block)
+		if kind <= blockCommit || kind == blockRevoke {
+			transaction = cmp.Or(transaction, binary.BigEndian.Uint32(block[8:]))
+		}
 	}
 	words.flush()
 	if !seen {
-		return "", false
+		return "", 0, false
 	}
-	return words.String(), true
+	return words.String(), transaction, true
 }
 
 func (j *journalReader) header(block []byte) (uint32, bool) {
@@ -106,13 +114,14 @@ func (j *journalReader) header(block []byte) (uint32, bool) {
 func (j *journalReader) follow(kind uint32, offset int64, block []byte) {
 	switch kind {
 	case blockDescriptor:
+		j.open = binary.BigEndian.Uint32(block[8:])
 		n := int64(tags(block, j.tagBytes))
 		if len(j.due) == maxDue {
 			j.due = j.due[1:]
 		}
 		j.due = append(j.due, workload.Extent{Offset: offset + j.blockSize, Length: n * j.blockSize})
 	case blockCommit:
-		j.due = j.due[:0]
+		j.due, j.open = j.due[:0], 0
 	case blockSuperV1, blockSuperV2:
 		j.super(kind, block)
 	}

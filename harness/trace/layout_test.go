@@ -365,8 +365,23 @@ func TestRealJournal(t *testing.T) {
 				if got := details(t, single, base); !slices.Equal(got, singly) {
 					t.Errorf("%s, block by block: %q, want %q", place, got, singly)
 				}
+				checkTransactions(t, readInput(t, single.input()).Requests)
 			}
 		})
+	}
+}
+
+// checkTransactions wants descriptor, copies and commit to be of one transaction, and
+// neither the superblock before them nor what comes after.
+func checkTransactions(t *testing.T, reqs []Request) {
+	t.Helper()
+	var got []uint32
+	for _, r := range reqs {
+		got = append(got, r.Transaction)
+	}
+	n := got[1]
+	if want := []uint32{0, n, n, n, n, n, 0}; n == 0 || !slices.Equal(got, want) {
+		t.Errorf("transactions %d, want %d", got, want)
 	}
 }
 

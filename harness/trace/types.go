@@ -47,6 +47,9 @@ type Request struct {
 	// blocks ("descriptor+2, commit"), for data the ops whose bytes it carries
 	// ("ops 9-12"), for metadata the tables that it touches ("inode table").
 	Detail string
+	// Transaction is the number (h_sequence) of the jbd2 transaction that a journal write
+	// belongs to, its first where it holds parts of several; 0 where it is not known.
+	Transaction uint32
 	// Ops are the ops that wrote last into one of the file's sectors that a write
 	// holds, ascending; 0 is the first content. The write also carries the bytes
 	// of the earlier ops that these left in place. With data=journal a write of
