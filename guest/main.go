@@ -131,6 +131,12 @@ func (a *agent) handle(f wire.Frame) error {
 			return err
 		}
 		return a.exercise(e)
+	case wire.OpenShell:
+		var s wire.Session
+		if err := f.Decode(&s); err != nil {
+			return err
+		}
+		return a.shell(s)
 	}
 	return fmt.Errorf("unknown request of type %d", f.Type)
 }

@@ -237,6 +237,20 @@ func writeFile(path string, r io.Reader) error {
 	return err
 }
 
+// Hashes names module files with the hashes of their content, as Local and Fetch
+// hash kernels: ext4=0123456789abcdef.
+func Hashes(files []string) ([]string, error) {
+	var out []string
+	for _, path := range files {
+		hash, err := hashFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("hash module: %w", err)
+		}
+		out = append(out, modules.Normal(filepath.Base(path))+"="+hash)
+	}
+	return out, nil
+}
+
 // hashFile returns the xxhash of a whole file.
 func hashFile(path string) (string, error) {
 	f, err := os.Open(path)

@@ -23,8 +23,6 @@ const (
 	// ModulesOrder is the file that lists them: one file name of ModulesFolder
 	// a line, in the order in which to load them.
 	ModulesOrder = ModulesFolder + "/order"
-	// FsckPath is where the guest finds the checker, if the initramfs has it.
-	FsckPath = "/sbin/e2fsck"
 	// maxExtra bounds one file that goes into an initramfs, in bytes: newc has
 	// 32-bit sizes, and the guest little memory.
 	maxExtra = 1 << 30

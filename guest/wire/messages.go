@@ -59,6 +59,17 @@ const (
 	Rehearse
 	// Rehearsed says what became of one plan (Performance).
 	Rehearsed
+	// OpenShell asks for a shell (Session), in a guest that has one. Nothing is served
+	// after it.
+	OpenShell
+	// Input is what is typed into the shell, raw; an empty payload ends it.
+	Input
+	// Output is what the shell prints, raw.
+	Output
+	// Resized says that the terminal has another size (Size).
+	Resized
+	// SessionEnded says that the shell has ended (Ended).
+	SessionEnded
 )
 
 // Greeting tells what booted.
@@ -183,6 +194,27 @@ type Acked struct {
 type Measurement struct {
 	Rounds  int   `json:"rounds"`
 	Elapsed int64 `json:"elapsed_ns,omitempty"`
+}
+
+// Session is what OpenShell asks for: the disk recovered and mounted, and a shell.
+type Session struct {
+	Mount Mount `json:"mount"`
+	// Terminal: somebody sits at a terminal of that kind and size. Else the input is a
+	// script.
+	Terminal bool   `json:"terminal,omitempty"`
+	Term     string `json:"term,omitempty"` // as in the variable TERM
+	Size     Size   `json:"size,omitzero"`
+}
+
+// Size is that of a terminal, in characters.
+type Size struct {
+	Rows    uint16 `json:"rows"`
+	Columns uint16 `json:"columns"`
+}
+
+// Ended is how a shell ended.
+type Ended struct {
+	Status int `json:"status"` // its exit code, or -1: by a signal
 }
 
 // Exercise is a series of requests to the drive, one after the other, each of Bytes

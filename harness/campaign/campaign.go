@@ -116,7 +116,7 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	return err
 }
 
-// spec is the scenario's machine.
+// spec is the machine for the scenario's guests.
 func (r *run) spec(k images.Kernel) machine.Spec {
 	fs := r.scenario.Filesystem
 	return machine.Spec{

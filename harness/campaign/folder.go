@@ -28,6 +28,10 @@ const (
 	verdictFile    = "verdict.json"
 	recoveryFolder = "recovery"
 
+	// BaseFile is the formatted disk. Run folders are without it, and those that come of
+	// bundles have it.
+	BaseFile = "base.img"
+
 	// QEMULogFile is in the format of dm-log-writes, and there where the Lab asked
 	// for it.
 	QEMULogFile = "qemu.log"
@@ -83,6 +87,8 @@ func (r *run) document() *report.Document {
 		Schema: report.Schema, Scenario: s.Name, About: s.About, Seed: r.seed, Folder: r.folder,
 		Machine: report.Machine{
 			Kernel: r.kernelName(), Release: r.machine.Greeting.Release, QEMU: r.machine.Version,
+			KernelID: r.machine.Spec.Kernel.ID, Package: r.machine.Spec.Kernel.Package, ModulesFrom: r.lab.Modules,
+			Loaded: r.machine.Loads, Params: r.lab.Params,
 			Accelerator: string(r.machine.Choice.Accel), Reason: r.machine.Choice.Reason,
 			Ledger: ledger, MemoryMiB: int(s.Guest.Memory >> 20),
 		},

@@ -62,6 +62,10 @@ func IsRun(folder string) bool {
 // where the cache has it no more. It fails where that gives another disk, as it does
 // with another version of mkfs, and for XFS and btrfs every time.
 func (p *Past) Base(ctx context.Context) (string, error) {
+	own := filepath.Join(p.Folder, BaseFile)
+	if _, err := os.Stat(own); err == nil {
+		return own, nil
+	}
 	path, err := images.MakeFS(ctx, Format(p.Scenario))
 	if err != nil {
 		return "", err
@@ -85,7 +89,9 @@ type PastCall struct {
 	// the harness died before it could say so, and at a damage.
 	Cut int
 
-	past *Past
+	past   *Past
+	reason string // of the cut; empty where the harness died before it could say
+	drive  wire.FoundDrive
 }
 
 // Call opens the recording of one of the run's calls.
@@ -105,7 +111,7 @@ func (p *Past) Call(plan workload.Plan) (*PastCall, error) {
 	if c.Log, c.Damage, err = blocklog.Salvage(filepath.Join(c.Folder, logFile)); err != nil {
 		return nil, err
 	}
-	c.Started = cut.Started
+	c.Started, c.reason, c.drive = cut.Started, cut.Reason, cut.Drive
 	if c.Cut = cut.Position; c.Cut < 0 || c.Cut > len(c.Log.Events) {
 		c.Cut = len(c.Log.Events)
 	}
@@ -121,36 +127,36 @@ func (c *PastCall) History(at int) verdict.History {
 		e := c.Log.Events[at]
 		h.Records, h.Started = c.Records[:min(e.Acked, uint64(len(c.Records)))], e.Started
 	}
-	if c.past.Document.Machine.Ledger == report.LedgerSerial {
+	if c.serial() {
 		h.Started = uint64(c.Plan.Count) // see run.begun
 	}
 	return h
 }
 
-// Machine prepares guests like those of the run. It fails where their kernel would be
-// another one.
+// Machine prepares guests like those of the run. It fails where their kernel or their
+// modules would be others, unless the Lab names a kernel.
 func (l *Lab) Machine(ctx context.Context, p *Past) (*machine.Machine, error) {
-	r := &run{lab: l, scenario: p.Scenario}
-	if r.lab.Kernel == "" {
-		r.scenario.Kernel = p.Document.Machine.Kernel
-	}
-	r.lab.Progress.Stage("kernel "+r.kernelName(), 0)
-	k, err := r.kernel(ctx)
-	if err != nil {
-		return nil, err
-	}
-	m, err := l.prepared(ctx, r.spec(k))
-	if err != nil {
-		return nil, err
-	}
-	if was := p.Document.Machine.Release; m.Greeting.Release != was {
-		return nil, fmt.Errorf("prepare guest: the run's kernel was %s, and this one is %s", was, m.Greeting.Release)
-	}
-	return m, nil
+	r := p.again(l)
+	err := r.prepareLike(ctx, p.Document.Machine, l.Kernel != "", false)
+	return r.machine, err
 }
 
 // Mount is how the run's file system is checked and mounted.
 func (p *Past) Mount() wire.Mount { return (&run{scenario: p.Scenario}).mount() }
+
+// Past is the run.
+func (c *PastCall) Past() *Past { return c.past }
+
+// Files lists what a replay needs of the run folder, as paths below it; the formatted
+// disk, BaseFile, is not among them.
+func (c *PastCall) Files() []string {
+	call := string(c.Plan.Call)
+	log := logFile
+	if _, err := os.Stat(filepath.Join(c.Folder, log)); err != nil {
+		log += blocklog.Suffix
+	}
+	return []string{scenarioFile, runFile, filepath.Join(call, cutFile), filepath.Join(call, ledgerFile), filepath.Join(call, log)}
+}
 
 // Close closes the log.
 func (c *PastCall) Close() error { return c.Log.Close() }
@@ -162,12 +168,21 @@ func (c *PastCall) Policy() (crash.Policy, uint64) {
 
 // Trace reads the log up to the cut. base is the disk as it was formatted.
 func (c *PastCall) Trace(base io.ReaderAt) (*trace.Trace, error) {
+	return c.traceOf(c.Cut, c.Records, base)
+}
+
+// traceTo reads the log up to a position, with the ops that were over by then.
+func (c *PastCall) traceTo(at int, base io.ReaderAt) (*trace.Trace, error) {
+	return c.traceOf(at, c.History(at).Records, base)
+}
+
+func (c *PastCall) traceOf(at int, records []ledger.Record, base io.ReaderAt) (*trace.Trace, error) {
 	lag := 0
-	if c.past.Document.Machine.Ledger == report.LedgerSerial {
+	if c.serial() {
 		lag = 1
 	}
 	return readTrace(c.past.Scenario, trace.Input{
-		Events: c.Log.Events[:c.Cut], Payload: c.Log, Plan: c.Plan, Records: c.Records, Base: base, Lag: lag,
+		Events: c.Log.Events[:at], Payload: c.Log, Plan: c.Plan, Records: records, Base: base, Lag: lag,
 	})
 }
 

@@ -45,6 +45,8 @@ type cutPoint struct {
 	Position int    `json:"position"`
 	Started  uint64 `json:"started"` // the op that had begun last
 	Records  int    `json:"records"` // in the ledger
+	// Drive is the drive as the guest took it when the workload began.
+	Drive wire.FoundDrive `json:"drive"`
 }
 
 // pollEvery is how often the ledger is looked at while the drive is at rest.
@@ -114,7 +116,7 @@ func (rec *recording) keep(r *run, w *watch, reason string, position int) error 
 	rec.drive = w.found()
 	rec.history = verdict.History{Plan: rec.plan, Records: w.records, Started: r.begun(w), InPlace: inPlace(r.scenario)}
 	started, _ := w.counts()
-	rec.cut = cutPoint{Reason: reason, Position: position, Started: started, Records: len(w.records)}
+	rec.cut = cutPoint{Reason: reason, Position: position, Started: started, Records: len(w.records), Drive: rec.drive}
 	return writeJSON(filepath.Join(rec.folder, cutFile), rec.cut)
 }
 

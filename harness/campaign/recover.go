@@ -53,12 +53,17 @@ func (r *run) recoverWith(ctx context.Context, rec *recording, state *crash.Imag
 		return nil, err
 	}
 	defer log.Close()
-	d := disk.New(disk.Config{Base: state.Media, Size: state.Media.Size(), Log: log, WriteCache: r.scenario.Drive.Volatile()})
+	d := r.honest(state, log)
 	back, err := r.recoverIn(ctx, rec, read, func(ctx context.Context) (*machine.Guest, error) { return r.machine.Fork(ctx, folder, d) })
 	if _, _, broken := d.Cut(); broken != nil {
 		return nil, broken
 	}
 	return back, err
+}
+
+// honest is a drive without faults that holds a crash state.
+func (r *run) honest(state *crash.Image, log *blocklog.Writer) *disk.Drive {
+	return disk.New(disk.Config{Base: state.Media, Size: state.Media.Size(), Log: log, WriteCache: r.scenario.Drive.Volatile()})
 }
 
 // recoveryFolder makes the folder of a call's recovery.

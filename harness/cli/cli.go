@@ -41,6 +41,9 @@ type commands struct {
 	Report    reportCommand    `cmd:"" help:"Make reports of runs that are over."`
 	Compare   compareCommand   `cmd:"" help:"Hold new runs against old ones: verdicts, latencies, bills."`
 	Schema    schemaCommand    `cmd:"" help:"Print the JSON Schema of the JSON reports."`
+	Bundle    bundleCommand    `cmd:"" help:"Write a crash state, and all that is needed to recover and judge it elsewhere, into one file."`
+	Replay    replayCommand    `cmd:"" help:"Recover a crash state again and say whether the verdict is the same, or look around in it."`
+	Shrink    shrinkCommand    `cmd:"" help:"Reduce a failing crash state to what it takes to fail, and tell it in words."`
 	Log       logCommand       `cmd:"" help:"Block logs: show, export, import, and the images that a cut leaves."`
 }
 

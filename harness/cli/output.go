@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"powercut/harness/internal/whole"
 	"powercut/harness/report/format"
 )
 
@@ -79,29 +80,7 @@ func writeOutputs(w io.Writer, list []output, write func(io.Writer, format.Forma
 			errs = append(errs, write(w, o.format))
 			continue
 		}
-		errs = append(errs, writeFile(o.file, func(w io.Writer) error { return write(w, o.format) }))
+		errs = append(errs, whole.Write(o.file, func(f *os.File) error { return write(f, o.format) }))
 	}
 	return errors.Join(errs...)
-}
-
-// writeFile writes a file whole: under another name first.
-func writeFile(path string, write func(io.Writer) error) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-			err = fmt.Errorf("write %s: %w", path, err)
-		}
-	}()
-	if err := write(f); err != nil {
-		return err
-	}
-	if err := errors.Join(f.Chmod(0o644), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"powercut/harness/internal/whole"
 	"powercut/harness/report"
 	"powercut/harness/report/evidence"
 	"powercut/harness/report/format"
@@ -55,7 +56,7 @@ func pageLink(d *report.Document) string {
 
 // keepPage writes the page of a run into its folder.
 func keepPage(ctx context.Context, d *report.Document) error {
-	return writeFile(filepath.Join(d.Folder, pageFile), func(w io.Writer) error { return writePage(ctx, w, d) })
+	return whole.Write(filepath.Join(d.Folder, pageFile), func(f *os.File) error { return writePage(ctx, f, d) })
 }
 
 // missingPages gives a page to each run folder that has none. A report without its
@@ -83,7 +84,7 @@ func writePlots(ctx context.Context, dir string, d *report.Document) error {
 		return fmt.Errorf("write plots: %w", err)
 	}
 	for _, f := range html.Figures(e) {
-		err := writeFile(filepath.Join(dir, f.Name+".svg"), func(w io.Writer) error {
+		err := whole.Write(filepath.Join(dir, f.Name+".svg"), func(w *os.File) error {
 			_, err := io.WriteString(w, f.File())
 			return err
 		})

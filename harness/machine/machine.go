@@ -57,6 +57,7 @@ type Spec struct {
 	NoFlush    bool     // QEMU drops the guest's flushes (cache.no-flush)
 	Modules    []string // beyond those that every guest needs, such as ext4
 	Fsck       bool     // the guest needs e2fsck
+	Shell      bool     // the guest has a shell: see Guest.Shell
 	Params     []string // for the guest kernel's command line
 }
 
@@ -67,6 +68,10 @@ type Machine struct {
 	Version  string      // of QEMU
 	Greeting wire.Greeting
 	Drive    wire.FoundDrive // as it was told of at boot; zero with NVMe
+
+	// Loads are the modules that the guest loads, in that order, each with the hash of
+	// its file: ext4=0123456789abcdef.
+	Loads []string
 
 	cache        *cache.Cache
 	modules      []string // files, in the order in which the guest loads them
@@ -142,6 +147,9 @@ func (m *Machine) makeInitramfs(ctx context.Context) error {
 	if m.initramfsKey, err = contentKey(m.Spec, m.modules); err != nil {
 		return err
 	}
+	if m.Loads, err = images.Hashes(m.modules); err != nil {
+		return err
+	}
 	if err := m.openInitramfs(ctx); err != nil {
 		return err
 	}
@@ -172,6 +180,13 @@ func (m *Machine) buildInitramfs(ctx context.Context, dir string) error {
 		}
 		extra = append(extra, images.FsckEntry(path))
 	}
+	if m.Spec.Shell {
+		path, err := images.Busybox(ctx)
+		if err != nil {
+			return err
+		}
+		extra = append(extra, images.BusyboxEntry(path))
+	}
 	f, err := os.Create(filepath.Join(dir, initramfsKind))
 	if err != nil {
 		return err
@@ -197,7 +212,7 @@ func contentKey(s Spec, modules []string) (string, error) {
 		fmt.Fprintf(h, "%s %d\n", filepath.Base(path), len(b))
 		h.Write(b)
 	}
-	return fmt.Sprintf("%s fsck=%v %s", s.Kernel.ID, s.Fsck, hex.EncodeToString(h.Sum(nil))), nil
+	return fmt.Sprintf("%s fsck=%v shell=%v %s", s.Kernel.ID, s.Fsck, s.Shell, hex.EncodeToString(h.Sum(nil))), nil
 }
 
 // config is the part of a virtual machine's configuration that boots, forks and

@@ -112,6 +112,9 @@ func (r *Recording) cutMark() string {
 	return logwrites.CutMark
 }
 
+// Call is the recording of a run's sync call; nil for an import.
+func (r *Recording) Call() *campaign.PastCall { return r.call }
+
 // Close closes the log.
 func (r *Recording) Close() error { return r.Log.Close() }
 

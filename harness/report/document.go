@@ -42,6 +42,11 @@ type Document struct {
 type Machine struct {
 	Kernel      string   `json:"kernel" doc:"the guest kernel as asked for, such as debian:6.1"`
 	Release     string   `json:"release" doc:"the guest kernel's release, as its uname says"`
+	KernelID    string   `json:"kernel_id,omitempty" doc:"names the very kernel: where it is from, its release, and the hash of its image"`
+	Package     string   `json:"kernel_package,omitempty" doc:"the Debian package that it is from, and the version of that"`
+	ModulesFrom string   `json:"modules_folder,omitempty" doc:"where the modules of a kernel of one's own are from"`
+	Loaded      []string `json:"modules_loaded,omitempty" doc:"all modules that the guest loads, each with the hash of its file"`
+	Params      []string `json:"kernel_params,omitempty" doc:"parameters that were added to the guest kernel's command line"`
 	Modules     []Module `json:"modules,omitempty" doc:"kernel modules in place of the kernel's own, or in addition; the guest has proved that it loaded these"`
 	QEMU        string   `json:"qemu" doc:"version of QEMU"`
 	Accelerator string   `json:"accelerator" doc:"kvm or tcg"`

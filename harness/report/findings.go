@@ -10,9 +10,9 @@ import (
 )
 
 // findings names the ops of each call that broke their promise, and what else is
-// wrong with its file: the first ones one by one, the others by range.
-func (p *page) findings(calls []Call, full int) {
-	folded := false
+// wrong with its file: the first ones one by one, the others by range. It tells whether
+// there are others.
+func (p *page) findings(calls []Call, full int) (folded bool) {
 	for _, c := range calls {
 		if c.Setup == "" && c.Size == "" && c.Stray == "" && len(c.Findings) == 0 {
 			continue
@@ -25,10 +25,7 @@ func (p *page) findings(calls []Call, full int) {
 			folded = p.ops(c, full) || folded
 		}
 	}
-	if folded {
-		p.blank()
-		p.line("Each op is in report.json, calls[].findings.")
-	}
+	return folded
 }
 
 // unpromised tells of the acknowledged ops that are gone without a promise broken,

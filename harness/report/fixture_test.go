@@ -35,6 +35,8 @@ func ext3Overwrite() *Document {
 		Seed:     20030614,
 		Folder:   "runs/2026-03-02T10-41-07-ext3-overwrite-20030614",
 		Machine: Machine{
+			KernelID: "debian:6.1:6.1.0-57-amd64:0123456789abcdef", Package: "linux-image-6.1.0-57-amd64 6.1.180-1",
+			ModulesFrom: "/lib/modules/6.1.0-57-amd64", Loaded: []string{"jbd2=0123456789abcdef", "ext4=fedcba9876543210"}, Params: []string{"maxcpus=1"},
 			Kernel: "debian:6.1", Release: "6.1.0-57-amd64", QEMU: "7.2.22", Accelerator: "tcg",
 			Reason: "TCG, because a guest did not come up under KVM: CPU model host was not up when the limit of 6s was over", Ledger: LedgerMemory, MemoryMiB: 192,
 		},

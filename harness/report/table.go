@@ -26,6 +26,22 @@ func Table(w io.Writer, d *Document, o Options) error {
 	return p.writeTo(w)
 }
 
+// Verdict prints what was found of the document's calls, without figures: how the
+// recovery went, and every op that broke its promise.
+func Verdict(w io.Writer, d *Document, o Options) error {
+	p := &page{colour: o.Colour}
+	p.recoveries(d)
+	p.findings(d.Calls, o.full())
+	for _, c := range d.Calls {
+		if read(c) && c.Counts.Lost == 0 {
+			p.blank()
+			p.hang(4, plain, c.Call+":", fmt.Sprintf("recovered, and all of its %s kept", plural(c.Counts.Acked, "acknowledged op")))
+		}
+	}
+	p.blank()
+	return p.writeTo(w)
+}
+
 // run prints all but the last line.
 func (p *page) run(d *Document, o Options) {
 	p.head(d)
@@ -40,7 +56,10 @@ func (p *page) run(d *Document, o Options) {
 	p.errors(d.Calls)
 	p.images(d.Calls)
 	p.recoveries(d)
-	p.findings(d.Calls, o.full())
+	if p.findings(d.Calls, o.full()) {
+		p.blank()
+		p.line("Each op is in report.json, calls[].findings.")
+	}
 	p.unpromised(d)
 	if o.Explain {
 		p.blank()

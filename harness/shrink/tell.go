@@ -11,7 +11,7 @@ import (
 )
 
 // maxTold bounds the missing writes that Tell names.
-const maxTold = 12
+const maxTold = 8
 
 // Tell says in words, one sentence a line, what a state lacks: when the op that is
 // lost was acknowledged, what each missing write was, and why it was still volatile
