@@ -56,6 +56,7 @@ type agent struct {
 	in        *bufio.Reader
 	ledger    ledger.Region
 	hasLedger bool
+	hurried   bool // see hurry
 }
 
 func (a *agent) serve() error {

@@ -51,6 +51,7 @@ const (
 	Nanoseconds = "ns"
 	Count       = "count"
 	MBs         = "MB/s" // 10⁶ bytes a second
+	PerSecond   = "/s"
 )
 
 // Figure is one value with the bound that it is held against.

@@ -12,8 +12,20 @@ import (
 
 // benchCommand measures powercut itself. Its own flags are those of every part.
 type benchCommand struct {
-	All   benchAll   `cmd:"" default:"withargs" help:"Measure what a run pays: forks, the ledger, the drive, memory."`
-	Drive benchDrive `cmd:"" help:"Measure the drive: each timing profile against its model, its speed against other drives, the size of logs, and memory over a long run."`
+	All     benchAll     `cmd:"" default:"withargs" help:"Measure what a run pays: forks, the ledger, the drive, memory."`
+	Drive   benchDrive   `cmd:"" help:"Measure the drive: each timing profile against its model, its speed against other drives, the size of logs, and memory over a long run."`
+	Explore benchExplore `cmd:"" help:"Measure explorations: states recovered, states decided, growth with the log, memory."`
+}
+
+type benchExplore struct{ benchFlags }
+
+// Run measures explorations.
+func (c *benchExplore) Run(ctx context.Context, s Streams, t *talk) error {
+	doc, err := measured(c.benchFlags, s, t, func(o bench.Options) (*bench.ExploreDocument, error) { return bench.RunExplore(ctx, o) })
+	if err != nil {
+		return err
+	}
+	return c.print(s, doc, doc.Held, func(w io.Writer) error { return bench.ExploreTable(w, doc) })
 }
 
 // benchFlags are common to the measurements.

@@ -1,0 +1,205 @@
+package explore
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"powercut/harness/campaign"
+	"powercut/harness/crash"
+	"powercut/harness/internal/program"
+	"powercut/harness/qemu"
+	"powercut/harness/report"
+	"powercut/harness/verdict"
+	"powercut/scenarios"
+)
+
+// agent is a static powercut, built once for all tests of the package.
+var agent string
+
+func TestMain(m *testing.M) { os.Exit(program.Main(m, &agent)) }
+
+type silent struct{}
+
+func (silent) Stage(string, int) {}
+func (silent) Set(int)           {}
+
+// states is how many states a test takes: few, or as many as POWERCUT_STATES says.
+func states(t *testing.T, few int) int {
+	n, err := strconv.Atoi(os.Getenv("POWERCUT_STATES"))
+	if err != nil {
+		return few
+	}
+	t.Logf("%d states", n)
+	return n
+}
+
+// recorded runs a scenario with some values changed, and opens its one call.
+func recorded(t *testing.T, name string, set ...string) (*Subject, *report.Document) {
+	t.Helper()
+	if _, err := qemu.Version(t.Context(), ""); err != nil {
+		t.Skipf("no virtual machine can be run here: %v", err)
+	}
+	var overrides []scenarios.Override
+	for _, text := range append([]string{"workload.count=40", "cut={random: 30-40}", "workload.calls=[fsync]"}, set...) {
+		o, err := scenarios.ParseOverride(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		overrides = append(overrides, o)
+	}
+	s, err := scenarios.Load(name, overrides...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lab := &campaign.Lab{Runs: t.TempDir(), Binary: agent, Progress: silent{}}
+	doc, err := lab.Run(t.Context(), s, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	past, err := campaign.Open(doc.Folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	subject, err := Open(t.Context(), lab, past, doc.Calls[0].Call, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { subject.Close() })
+	return subject, doc
+}
+
+func explored(t *testing.T, s *Subject, o Options) *Report {
+	t.Helper()
+	o.Seed, o.Jobs = 1, 2
+	r, err := Explore(t.Context(), s, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestPruningChangesNoVerdict: with and without pruning each state gets the same
+// verdict, and with promise-keeping drives none is broken.
+func TestPruningChangesNoVerdict(t *testing.T) {
+	for name, set := range map[string][]string{
+		"ext4": {"filesystem.size=64MiB"},
+		"ext3": {"filesystem.size=64MiB", "filesystem.type=ext3", "filesystem.mount=data=journal"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := recorded(t, "barrier-on", set...)
+			verdicts := func(every bool) (map[string]Verdict, *Report) {
+				out := map[string]Verdict{}
+				r := explored(t, s, Options{States: states(t, 120), Every: every, Each: func(s crash.State, _ How, v Verdict) { out[s.String()] = v }})
+				return out, r
+			}
+			pruned, r := verdicts(false)
+			every, all := verdicts(true)
+			if d := cmp.Diff(every, pruned); d != "" {
+				t.Errorf("verdicts (-without pruning +with):\n%s", d)
+			}
+			if r.Broken+all.Broken > 0 {
+				t.Errorf("a correct file system is accused: %v", r.Violations)
+			}
+			if len(pruned) != r.States.Cut || r.States.Checked+r.States.Equal+r.States.Pruned != r.States.Cut || all.States.Pruned > 0 {
+				t.Errorf("%d verdicts of %+v; without pruning %+v", len(pruned), r.States, all.States)
+			}
+			t.Logf("%+v; without pruning %+v", r.States, all.States)
+		})
+	}
+}
+
+// TestPlanted: each planted bug is found within the first 50 states, and a fresh guest
+// says the same. By the log alone it is known as well.
+func TestPlanted(t *testing.T) {
+	for name, set := range map[string][]string{
+		"barrier-off":        nil,
+		"flush-ignored":      nil,
+		"cache-unadvertised": nil,
+		"ext4-overwrite":     {"drive.bus=scsi-hd", "drive.write-cache=off", "drive.faults=[fua-ignored]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := recorded(t, name, append(set, "filesystem.size=64MiB")...)
+			r := explored(t, s, Options{States: 20})
+			if r.Broken == 0 || r.Confirmed == 0 || len(r.Uncovered) == 0 || r.Violations[0].Number > 3 {
+				t.Errorf("%d of %d states are broken, %d outcomes confirmed, %d ops uncovered", r.Broken, r.States.Cut, r.Confirmed, len(r.Uncovered))
+			}
+		})
+	}
+}
+
+// TestLikeAKill: at the run's own cut, with what the run's own policy left, a checker
+// that has recovered other states comes to the verdict that the run's fresh guest did.
+func TestLikeAKill(t *testing.T) {
+	for _, name := range []string{"barrier-on", "barrier-off"} {
+		s, doc := recorded(t, name, "filesystem.size=64MiB", "at-cut=random")
+		policy, seed := s.Call.Policy()
+		own, err := crash.Choose(s.Call.Log, s.Call.Cut, policy, seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &checker{
+			subject: s, folder: filepath.Join(s.Folder, "one"), builder: crash.NewBuilder(s.Base, s.Call.Log),
+			changed: func(int64, int64) []int32 { return nil }, contents: newContents(s.Call.Plan, s.Call.Plan.Count),
+		}
+		defer c.close()
+		for _, state := range []crash.State{{Cut: s.Call.Cut / 2}, {Cut: s.Call.Cut}, own} {
+			o, err := c.check(t.Context(), state)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !state.Equal(own) {
+				continue
+			}
+			got := verdict.Judge(s.Call.History(s.Call.Cut), o.survivors(s.Call.Plan, c.contents))
+			if d := cmp.Diff(doc.Calls[0].Counts, got.Counts); d != "" {
+				t.Errorf("%s, state %q: counts (-run +checker):\n%s", name, own, d)
+			}
+		}
+		if c.forks != 1 {
+			t.Errorf("%s: %d guests, want one", name, c.forks)
+		}
+	}
+}
+
+// TestTrouble: a drive without a file system is a verdict, and the guest is replaced; an
+// exploration that is interrupted says so, and goes on.
+func TestTrouble(t *testing.T) {
+	s, _ := recorded(t, "barrier-on", "filesystem.size=64MiB")
+	base := s.Base
+	s.Base = zeros{}
+	r := explored(t, s, Options{States: 2})
+	if r.Broken != 2 || r.Violations[0].Recovery.Class != verdict.MountFailed || r.Confirmed == 0 {
+		t.Errorf("zeros: %+v", r)
+	}
+	s.Base = base
+	path := filepath.Join(t.TempDir(), "kept")
+	store, err := OpenStore(path, "this", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	r, err = Explore(ctx, s, Options{Jobs: 1, Store: store, Decided: func(n int) {
+		if n == 10 {
+			cancel()
+		}
+	}})
+	if !errors.Is(err, context.Canceled) || r.Ended != EndInterrupted || r.States.Checked < 5 {
+		t.Errorf("interrupted: %v, %+v", err, r)
+	}
+	store.Close()
+	if store, err = OpenStore(path, "this", true); err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if again := explored(t, s, Options{States: r.States.Checked, Store: store}); again.States.Checked > 2 || again.Broken > 0 {
+		t.Errorf("resumed: %+v after %+v", again.States, r.States)
+	}
+}
