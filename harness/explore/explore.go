@@ -210,7 +210,9 @@ func (e *exploration) run(ctx context.Context, begun time.Time) error {
 			break
 		}
 		if err := e.take(ctx, s); err != nil {
-			e.report.Ended = EndFailed
+			if e.report.Ended = EndFailed; ctx.Err() != nil {
+				e.report.Ended = EndInterrupted
+			}
 			return errors.Join(err, e.settle(ctx))
 		}
 	}
@@ -368,9 +370,7 @@ func (e *exploration) judge(h verdict.History, o *outcome) Verdict {
 	if !ok {
 		result := verdict.Judge(h, o.survivors(h.Plan, e.contents))
 		v = Verdict{Recovery: o.recovery, Result: &result}
-		if !result.Broken() { // of what is as promised the ops are of no use, and many
-			v.Result.Ops = nil
-		}
+		result.Ops, _ = broken(&result) // the others are many, and of no use
 		e.verdicts[key] = v
 	}
 	return v
