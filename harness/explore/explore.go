@@ -19,6 +19,7 @@ import (
 	"io"
 	"iter"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -152,6 +153,7 @@ func Explore(ctx context.Context, s *Subject, o Options) (*Report, error) {
 	close(e.jobs)
 	cancel()
 	crew.Wait()
+	slices.SortFunc(e.report.Violations, func(a, b Violation) int { return a.Number - b.Number })
 	return e.report, errors.Join(err, errors.Join(ends...))
 }
 
