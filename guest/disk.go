@@ -59,12 +59,22 @@ func (a *agent) record(w wire.Workload) error {
 	if w.Serial || !a.hasLedger {
 		j = s
 	}
-	begun := time.Now()
-	if w.Ops != nil {
-		err = w.Ops.Run(ops.World{Dir: mountPoint, Remount: remounter(w.Mount)}, j, flushDrive)
-	} else {
-		err = w.Plan.Run(mountPoint, j, flushDrive)
+	if err := w.Load.Prepare(mountPoint); err != nil {
+		return &stageError{"workload", err}
 	}
+	stop := func() {}
+	begun := time.Now()
+	settle := func() error {
+		err := flushDrive()
+		stop = w.Load.Begin(mountPoint)
+		return err
+	}
+	if w.Ops != nil {
+		err = w.Ops.Run(ops.World{Dir: mountPoint, Remount: remounter(w.Mount)}, j, settle)
+	} else {
+		err = w.Plan.Run(mountPoint, j, settle)
+	}
+	stop()
 	elapsed := time.Since(begun)
 	if err = errors.Join(err, s.err); err != nil {
 		return &stageError{"workload", err}

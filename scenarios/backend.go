@@ -7,6 +7,12 @@ func (s *Scenario) settle(d *decoder) {
 	if s.Drive.Cache != "" && !given("drive.write-cache") {
 		s.Drive.WriteCache = s.Drive.Cache.GuestCache()
 	}
+	if given("workload.load") && !given("workload.load.size") {
+		s.Workload.Load.Size = 64 << 20
+	}
+	if given("workload.load") && !given("workload.load.readers") {
+		s.Workload.Load.Readers = 1
+	}
 	if s.Drive.Backend != File {
 		return
 	}

@@ -118,11 +118,24 @@ func (s Scenario) checkRoom(d *decoder) error {
 	if w.Kind == workload.Append {
 		field = "count"
 	}
+	if err := w.Load.Plan().Validate(); err != nil {
+		name, message, _ := strings.Cut(err.Error(), ": ")
+		return d.at("workload.load."+name).errorf("workload.load.%s: %s", name, message)
+	}
+	if room := limit - w.Load.Size; w.full() > room && w.Load.Size > 0 {
+		return d.at("workload.load").errorf("workload.load: its files take %s, and the workload's %s; allowed: up to %s for both, which is half of the file system, and no more than %s",
+			w.Load.Size, w.full(), limit, maxFile)
+	}
 	if w.full() > limit {
 		return d.at("workload."+field).errorf("workload.%s: the file takes %s; allowed: up to %s, which is the lesser of %s and half of the file system",
 			field, w.full(), limit, maxFile)
 	}
 	return nil
+}
+
+// Plan is the load as the guest takes it.
+func (l Reading) Plan() workload.Load {
+	return workload.Load{Kind: l.Kind, Size: int64(l.Size), Readers: l.Readers}
 }
 
 // planError finds the place of an error of workload.Plan.Validate, which begins

@@ -75,7 +75,7 @@ func TestOverrideErrors(t *testing.T) {
 	for _, test := range []struct{ override, want string }{
 		{"workload.count=0", "--set workload.count=0: workload.count: 0 is out of range; allowed: 1 to 1000000"},
 		{"workload.count=", `--set workload.count=: workload.count: "" is not a whole number`},
-		{"workload.cuont=5", `--set workload.cuont=5: unknown field "cuont" in workload (did you mean count?); allowed: kind, ops, file, size, count, bytes, stride, chunk, allocate, threads, gap, sync, observers, calls`},
+		{"workload.cuont=5", `--set workload.cuont=5: unknown field "cuont" in workload (did you mean count?); allowed: kind, ops, file, size, count, bytes, stride, chunk, allocate, threads, gap, sync, observers, load, calls`},
 		{"a.b.c=5", `--set a.b.c=5: unknown field "a"; allowed: name, about, source, kernel, guest, filesystem, drive, workload, cut, at-cut, timeout, figures, expect, matrix`},
 		{"a..b=5", `--set a..b=5: unknown field "a"; allowed: name, about, source, kernel, guest, filesystem, drive, workload, cut, at-cut, timeout, figures, expect, matrix`},
 		{"about.x=5", "--set about.x=5: about is a text, which has no fields; set it as a whole"},

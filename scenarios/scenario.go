@@ -90,6 +90,7 @@ type Workload struct {
 	Gap       time.Duration       `yaml:"gap,omitempty" min:"1us" max:"10s" doc:"how long a thread sleeps between two of its ops"`
 	Sync      Region              `yaml:"sync,omitempty" doc:"the range of the file that each op's sync call is for, wherever the op wrote: with fsync_range, sync_file_range, msync and io_uring; left out: what the op wrote"`
 	Observers int                 `yaml:"observers,omitempty" min:"0" max:"16" doc:"further descriptors of the file, open all the while: after an op that failed each issues a sync call of its own, and then the first one issues a second, which says who is told of an error"`
+	Load      Reading             `yaml:"load,omitempty" doc:"what reads from the file system all the while"`
 	Calls     []workload.Call     `yaml:"calls" min:"1" max:"32" doc:"the sync calls, each with a guest, a drive and a cut of its own"`
 }
 
@@ -97,6 +98,14 @@ type Workload struct {
 type Region struct {
 	Offset Size `yaml:"offset" max:"1GiB" doc:"of its first byte"`
 	Length Size `yaml:"length" min:"1" max:"1GiB" doc:"in bytes"`
+}
+
+// Reading is what reads beside the workload, from files of its own that are never in
+// memory.
+type Reading struct {
+	Kind    workload.LoadKind `yaml:"kind" doc:"sequential: a large file for each reader, as dd reads; files: one file of 64KiB after the other, as tar reads"`
+	Size    Size              `yaml:"size" min:"64KiB" max:"1GiB" doc:"of all that there is to read"`
+	Readers int               `yaml:"readers" min:"1" max:"16" doc:"that read at the same time"`
 }
 
 // Cut says when the power goes. Exactly one field is set; the others are zero.

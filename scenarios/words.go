@@ -113,6 +113,8 @@ func choices(t reflect.Type) []string {
 		return words(workload.Overwrite, workload.Append, OpsKind)
 	case reflect.TypeFor[workload.Allocation]():
 		return words(workload.Written, workload.Unwritten, workload.Sparse)
+	case reflect.TypeFor[workload.LoadKind]():
+		return words(workload.Sequential, workload.ManyFiles)
 	case reflect.TypeFor[workload.Call]():
 		return words(workload.Calls...)
 	case reflect.TypeFor[verdict.RecoveryClass]():

@@ -116,6 +116,8 @@ type Workload struct {
 	Cache CacheSwitches `json:"cache,omitzero"`
 	// Queue is how the guest's block layer treats requests on their way to the drive.
 	Queue QueueSwitches `json:"queue,omitzero"`
+	// Load reads beside the workload.
+	Load workload.Load `json:"load,omitzero"`
 }
 
 // QueueSwitches are settings of the drive's request queue (sysfs-block); what is

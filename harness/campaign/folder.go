@@ -9,7 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"powercut/guest/workload"
 	"powercut/harness/report"
+	"powercut/scenarios"
 )
 
 // What a run folder holds: scenarioFile and runFile from before the first guest,
@@ -97,7 +99,7 @@ func (r *run) document() *report.Document {
 		},
 		Drive: report.Drive{
 			Bus: string(s.Drive.Bus), Backend: string(s.Drive.Backend), Format: string(s.Drive.Format), AIO: string(s.Drive.AIO), Cache: string(s.Drive.Cache), WriteCache: s.Drive.Volatile(), Told: s.Drive.WriteCache,
-			GuestCache: string(s.Guest.WriteCache), HdparmW: string(s.Guest.HdparmW), Timing: s.Drive.Timing.String(), AtCut: string(s.AtCut),
+			GuestCache: string(s.Guest.WriteCache), HdparmW: string(s.Guest.HdparmW), NoMerges: s.Guest.NoMerges == scenarios.On, Scheduler: string(s.Guest.Scheduler), Timing: s.Drive.Timing.String(), AtCut: string(s.AtCut),
 		},
 		Workload: report.Workload{
 			Kind: string(s.Workload.Kind), Size: int64(s.Workload.Size), Count: s.Workload.Count,
@@ -116,6 +118,9 @@ func (r *run) document() *report.Document {
 	}
 	for _, m := range r.machine.Spec.Kernel.Replaced {
 		doc.Machine.Modules = append(doc.Machine.Modules, report.Module{Name: m.Module, Variant: m.Variant, Path: m.Path, BuildID: m.BuildID})
+	}
+	if l := s.Workload.Load; l.Kind != "" {
+		doc.Workload.Load = fmt.Sprintf("%d readers of %s in %s", l.Readers, l.Size, map[workload.LoadKind]string{workload.Sequential: "one file each", workload.ManyFiles: "many files"}[l.Kind])
 	}
 	if s.Matrix.Of != "" {
 		doc.Matrix = &report.Matrix{Of: s.Matrix.Of, Cell: s.Matrix.Cell}

@@ -228,7 +228,7 @@ func (w *watch) drain(talk <-chan error, acks <-chan ledger.Record) error {
 
 // converse asks for the workload and listens until it ends.
 func (w *watch) converse(ctx context.Context, r *run, g *machine.Guest, p workload.Plan, acks chan<- ledger.Record) error {
-	ask := wire.Workload{Mount: r.mount(), Plan: p, Serial: r.serial(), Cache: cacheSwitches(r.scenario.Guest), Queue: queueSwitches(r.scenario.Guest)}
+	ask := wire.Workload{Mount: r.mount(), Plan: p, Serial: r.serial(), Cache: cacheSwitches(r.scenario.Guest), Queue: queueSwitches(r.scenario.Guest), Load: r.scenario.Workload.Load.Plan()}
 	if r.isOps() {
 		plan := r.scenario.OpsPlan(r.seed)
 		ask.Ops = &plan

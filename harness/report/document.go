@@ -92,6 +92,8 @@ type Drive struct {
 	HdparmW    string   `json:"guest_hdparm_w,omitempty" doc:"on or off: how the guest switched the drive's cache before the mount, with the command behind hdparm -W"`
 	Timing     string   `json:"timing" doc:"the timing model; none where the drive answers at once"`
 	Revolution float64  `json:"revolution_ms,omitempty" doc:"of a rotating drive, the time of one turn, milliseconds"`
+	NoMerges   bool     `json:"guest_nomerges,omitempty" doc:"the guest joined no neighbouring requests"`
+	Scheduler  string   `json:"guest_scheduler,omitempty" doc:"the guest's I/O scheduler, where the scenario chose it"`
 	Faults     []string `json:"faults,omitempty" doc:"deliberate faults of the drive"`
 	AtCut      string   `json:"at_cut" doc:"the fate of volatile writes at the cut: lose, keep or random (FAULT_MODEL.md)"`
 	Seen       Seen     `json:"seen" doc:"what was in force, as the block log proves it: over all calls"`
@@ -115,6 +117,7 @@ type Workload struct {
 	Count     int      `json:"count" doc:"ops planned"`
 	Bytes     int64    `json:"bytes" doc:"bytes that each op writes"`
 	Observers int      `json:"observers,omitempty" doc:"further descriptors of the file that sync after an op has failed"`
+	Load      string   `json:"load,omitempty" doc:"what read from the file system all the while"`
 	Stride    int64    `json:"stride" doc:"distance from the start of one op's bytes to the next op's, bytes"`
 	Chunk     int64    `json:"chunk,omitempty" doc:"bytes that one write call writes; absent where it writes all of an op"`
 

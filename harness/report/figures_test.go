@@ -6,6 +6,7 @@ import "testing"
 func withFigures(more float64) *Document {
 	d := ext3Overwrite()
 	d.Seed, d.Drive.Revolution = uint64(more), 60_000./7200
+	d.Drive.NoMerges, d.Drive.Scheduler, d.Workload.Load = true, "bfq", "2 readers of 64MiB in one file each"
 	d.Figures = &Published{Of: "Linux 2.4.22, ext3, a 7200 rpm drive", Per: 1000, Why: "one journal commit less"}
 	for i, theirs := range [][2]float64{{8.413535e9, 8.413535e9}, {}, {34.5e9, 34.5e9}, {.2e9, 9e9}} {
 		c := &d.Calls[i]

@@ -177,6 +177,12 @@ func switches(d Drive) string {
 	if d.GuestCache != "" {
 		s += ", guest made to take it for " + d.GuestCache
 	}
+	if d.NoMerges {
+		s += ", requests never merged by the guest"
+	}
+	if d.Scheduler != "" {
+		s += ", guest's scheduler " + d.Scheduler
+	}
 	return s
 }
 
@@ -243,6 +249,9 @@ func plan(w Workload) string {
 	}
 	if w.Sync.Length > 0 {
 		ops += fmt.Sprintf("; synced each time: bytes %s of the file", extent(w.Sync))
+	}
+	if w.Load != "" {
+		ops += "; beside " + w.Load
 	}
 	if w.Kind == "overwrite" {
 		what := map[string]string{"fallocate": "unwritten blocks (fallocate), ", "none": "no blocks, "}[w.Allocate]
