@@ -84,6 +84,9 @@ func TestLibrary(t *testing.T) {
 		}
 		for _, s := range all {
 			if i.Family == "seeds" && i.Name != "ext3-overwrite" {
+				if s.Name != all[0].Name {
+					continue
+				}
 				s = scaledDown(s)
 			}
 			t.Run(s.Name, func(t *testing.T) {
@@ -101,12 +104,15 @@ func TestLibrary(t *testing.T) {
 }
 
 // scaledDown is a scenario of the family that measures: a few ops on a drive without
-// mechanics, held to what it loses and to its bill. In full it is a command's work,
-// powercut seeds.
+// mechanics, held to what it loses and to its bill, and of a matrix the first cell. In
+// full it is a command's work: powercut seeds.
 func scaledDown(s scenarios.Scenario) scenarios.Scenario {
 	s.Workload.Count = min(s.Workload.Count, 12)
 	s.Cut = scenarios.Cut{Op: s.Workload.Count}
 	s.Drive.Timing = scenarios.NoTiming.Timing()
+	if s.Workload.Load.Size > 0 {
+		s.Workload.Load.Size = 1 << 20
+	}
 	e := &s.Expect
 	e.Figures, e.Mean, e.P50, e.P99, e.Max, e.Ratios = nil, nil, nil, nil, nil, nil
 	return s
