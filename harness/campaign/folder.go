@@ -113,7 +113,7 @@ func (r *run) document() *report.Document {
 		doc.Workload.Ops = append(doc.Workload.Ops, o.String())
 	}
 	doc.Drive.Revolution = float64(s.Drive.Timing.Revolution()) / float64(time.Millisecond)
-	if f := s.Figures; len(f.Mean) > 0 {
+	if f := s.Figures; f.Of != "" {
 		doc.Figures = &report.Published{Of: f.Of, Per: f.Ops(), Why: f.Why}
 	}
 	for _, m := range r.machine.Spec.Kernel.Replaced {

@@ -40,6 +40,7 @@ type commands struct {
 	Bench     benchCommand     `cmd:"" help:"Measure powercut itself, as ratios within one run."`
 	Report    reportCommand    `cmd:"" help:"Make reports of runs that are over."`
 	Compare   compareCommand   `cmd:"" help:"Hold new runs against old ones: verdicts, latencies, bills."`
+	Seeds     seedsCommand     `cmd:"" help:"Write the page on published figures and ours, from runs of the family seeds."`
 	Schema    schemaCommand    `cmd:"" help:"Print the JSON Schema of the JSON reports."`
 	Bundle    bundleCommand    `cmd:"" help:"Write a crash state, and all that is needed to recover and judge it elsewhere, into one file."`
 	Replay    replayCommand    `cmd:"" help:"Recover a crash state again and say whether the verdict is the same, or look around in it."`

@@ -114,21 +114,26 @@ func ratio(over, under float64) float64 {
 	return over / under
 }
 
+// found says what the runs showed.
+func (c Comparison) found() string {
+	s := fmt.Sprintf("%.2f", c.Ratio)
+	if c.Published > 0 {
+		s += fmt.Sprintf(" (published: %.2f)", c.Published)
+	}
+	if c.Runs > 1 {
+		s += fmt.Sprintf(", and in %d of %d pairs of runs", c.HeldIn, c.Runs)
+	}
+	return s
+}
+
 // comparisons says what came of each.
 func (p *page) comparisons(list []Comparison) {
 	for _, c := range list {
-		found := fmt.Sprintf("%.2f", c.Ratio)
-		if c.Published > 0 {
-			found += fmt.Sprintf(" (published: %.2f)", c.Published)
-		}
-		if c.Runs > 1 {
-			found += fmt.Sprintf(", and in %d of %d pairs of runs", c.HeldIn, c.Runs)
-		}
 		label, st := "ok", green
 		if !c.Held {
 			label, st = "NOT MET", red
 		}
-		p.hang(9, st, label, strings.Join([]string{c.Matrix, c.Text, found}, ": "))
+		p.hang(9, st, label, strings.Join([]string{c.Matrix, c.Text, c.found()}, ": "))
 	}
 	if len(list) > 0 {
 		p.blank()

@@ -79,6 +79,11 @@ func besides(docs []*Document) []*beside {
 
 func (r *beside) add(c Call) {
 	r.ours, r.ratio = append(r.ours, c.Figure.Ours), append(r.ratio, c.Figure.Ratio)
+	r.cost(c)
+}
+
+// cost adds what a run says of the call's cost.
+func (r *beside) cost(c Call) {
 	r.drive, r.taken = append(r.drive, c.Bill.DriveTime), append(r.taken, c.Latency.Mean)
 	for i, n := range []float64{c.Bill.DataWrites, c.Bill.JournalWrites, c.Bill.MetadataWrites, c.Bill.Flushes} {
 		r.bill[i] = append(r.bill[i], n)

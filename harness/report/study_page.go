@@ -1,0 +1,65 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// StudiesPage writes what runs show beside published figures, as a page in Markdown.
+// picture is where the picture of a study is, as seen from the page.
+func StudiesPage(w io.Writer, docs []*Document, picture func(Study) string) error {
+	m := &marked{}
+	m.para("# Published figures, and ours")
+	m.para("%s", strings.Join([]string{
+		"Written by `powercut seeds` from " + plural(len(docs), "run") + "; each of our figures is the median over the runs of one scenario.",
+		"They ran on " + Escape(strings.Join(distinct(docs, machineOf), "; ")) + ".",
+	}, "\n"))
+	m.para("%s", strings.Join([]string{
+		"*with the drive* is the part of an op's time, on the guest's clock, in which a request of it was with the emulated drive, by the host's clock:",
+		"the rest is the guest's processor, and whatever else the host did. *turns* are revolutions of the disk in that part. The other columns are requests.",
+	}, "\n"))
+	for _, s := range Studies(docs) {
+		m.study(s, picture(s))
+	}
+	_, err := io.WriteString(w, strings.TrimRight(m.String(), "\n")+"\n")
+	return err
+}
+
+func machineOf(d *Document) string { return kernel(d.Machine) + ", " + emulator(d.Machine) }
+
+// study tells of one.
+func (m *marked) study(s Study, picture string) {
+	m.para("## %s", Escape(s.Name))
+	m.para("%s. `powercut run seeds/%s`, %s of each cell.", Escape(upper(s.About)), s.Name, plural(s.Runs, "run"))
+	for _, of := range s.Of {
+		m.para("Theirs: %s.", Escape(of))
+	}
+	m.para("![%s](%s)", Escape(s.Picture.Title), picture)
+	if len(s.Figures.Rows) > 0 {
+		m.grid(s.Figures)
+	}
+	for _, why := range s.Why {
+		m.para("Why: %s.", Escape(why))
+	}
+	m.grid(s.Costs)
+	for _, c := range s.Comparisons {
+		fmt.Fprintf(m, "- %s: %s\n", map[bool]string{true: "held", false: "**not held**"}[c.Held], Escape(c.Text+": "+c.found()))
+	}
+	if len(s.Comparisons) > 0 {
+		m.WriteByte('\n')
+	}
+	if len(s.Lost) > 0 {
+		m.para("Lost of what was acknowledged, over all runs: %s.", Escape(strings.Join(s.Lost, "; ")))
+	} else {
+		m.para("Nothing was lost that was acknowledged.")
+	}
+}
+
+// upper begins a sentence.
+func upper(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
