@@ -83,6 +83,9 @@ func TestGolden(t *testing.T) {
 		"figures-of-runs.txt": func(b *bytes.Buffer) error {
 			return Runs(b, []*Document{withFigures(0), withFigures(2), withFigures(1)}, Options{Explain: true})
 		},
+		"studies.md": func(b *bytes.Buffer) error {
+			return StudiesPage(b, append(ofMatrix(), withFigures(0), withFigures(2)), func(s Study) string { return "seeds/" + s.Picture.Name + ".svg" })
+		},
 		"compared.txt": func(b *bytes.Buffer) error {
 			return Runs(b, ofMatrix(), Options{})
 		},

@@ -69,9 +69,12 @@ func study(name string, docs []*Document) Study {
 			s.Lost = append(s.Lost, fmt.Sprintf("%s: %d of %d", strings.Trim(r.scenario+", "+r.call, ", "), r.lost, r.acked))
 		}
 	}
-	cell := column[*beside]{name: "cell", left: true, legend: "of the matrix", cell: func(r *beside) string { return r.scenario }}
-	s.Figures = grid(slices.Concat([]column[*beside]{cell}, besideColumns()), figures)
-	s.Costs = grid(costedColumns(), rows)
+	cell := column[*beside]{
+		name: "cell", left: true, legend: "of the matrix", cell: func(r *beside) string { return r.scenario },
+		shown: func(r *beside) bool { return r.scenario != "" },
+	}
+	s.Figures = grid(visible(slices.Concat([]column[*beside]{cell}, besideColumns()), figures), figures)
+	s.Costs = grid(visible(costedColumns(), rows), rows)
 	s.Picture = picture(name, docs[0].About, rows)
 	return s
 }
@@ -106,7 +109,10 @@ func once(list []string, s string) []string {
 // costedColumns are the columns of Study.Costs.
 func costedColumns() []column[*costed] {
 	cols := []column[*costed]{
-		{name: "cell", left: true, cell: func(r *costed) string { return r.scenario }},
+		{
+			name: "cell", left: true, cell: func(r *costed) string { return r.scenario },
+			shown: func(r *costed) bool { return r.scenario != "" },
+		},
 		{name: "call", left: true, cell: func(r *costed) string { return r.call }},
 	}
 	for _, c := range []struct {
