@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"powercut/harness/internal/whole"
 	"powercut/harness/report"
 )
 
@@ -40,7 +41,7 @@ func (c *seedsCommand) Run(t *talk) error {
 		return fmt.Errorf("make folder: %w", err)
 	}
 	for _, s := range report.Studies(docs) {
-		err := writeFile(filepath.Join(pictures, s.Picture.Name+".svg"), func(w io.Writer) error {
+		err := whole.Write(filepath.Join(pictures, s.Picture.Name+".svg"), func(w *os.File) error {
 			_, err := io.WriteString(w, s.Picture.File())
 			return err
 		})
@@ -48,7 +49,7 @@ func (c *seedsCommand) Run(t *talk) error {
 			return err
 		}
 	}
-	return writeFile(c.Write, func(w io.Writer) error {
+	return whole.Write(c.Write, func(w *os.File) error {
 		return report.StudiesPage(w, docs, func(s report.Study) string {
 			return filepath.Base(pictures) + "/" + s.Picture.Name + ".svg"
 		})
