@@ -118,6 +118,10 @@ func (r *rig) recording(ctx context.Context) (*explore.Subject, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.scenario = past.Scenario
+	if r.base, err = past.Base(ctx); err != nil {
+		return nil, err
+	}
 	return explore.Open(ctx, lab, past, doc.Calls[0].Call, r.folder)
 }
 
