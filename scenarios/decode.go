@@ -58,7 +58,7 @@ func finish(src *source, root *node, overrides []Override) (Scenario, error) {
 		s.Workload.Size = s.Workload.full()
 	}
 	s.settle(&d)
-	if slices.ContainsFunc(overrides, func(o Override) bool { return o.Path == "workload.calls" }) {
+	if slices.ContainsFunc(overrides, func(o Override) bool { return o.Path == "workload.calls" || o.Path == "workload" }) {
 		inDocument := func(path string) bool { return d.at(path).source == src }
 		s.Expect.forget(s.Workload.Calls, inDocument)
 		s.Figures.forget(s.Workload.Calls, inDocument)

@@ -156,6 +156,13 @@ func TestFewerCalls(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("conditions (-want +got):\n%s", d)
 	}
+	if got := len(s.Figures.Mean); got != 2 {
+		t.Errorf("%d figures are left, want those of the two calls", got)
+	}
+	whole := Override{Path: "workload", Value: "{kind: append, count: 200, calls: [fsync]}"}
+	if s, err := Load("ext3-overwrite", whole); err != nil || len(s.Figures.Mean) != 1 || len(s.Expect.Ratios) != 0 {
+		t.Errorf("with another workload: %+v, %v", s, err)
+	}
 	if _, err := Load("ext3-overwrite", calls, Override{Path: "expect.lost.O_SYNC", Value: "some"}); err == nil {
 		t.Error("an override may speak of a call that is not made")
 	}
