@@ -107,7 +107,9 @@ func (r *runner) do(o Op, k int) error {
 		return r.name(o)
 	case SetXattr, RemoveXattr, Chmod, Chown, Utimes:
 		return r.attribute(o)
-	case Fsync, Fdatasync, Msync, SyncFileRange:
+	case Msync: // a mapping of what is open for reading alone is not a shared one
+		return r.with(o.File, unix.O_RDWR, func(fd int) error { return r.syncFile(o, fd) })
+	case Fsync, Fdatasync, SyncFileRange:
 		return r.with(o.File, unix.O_RDONLY, func(fd int) error { return r.syncFile(o, fd) })
 	}
 	return r.system(o)

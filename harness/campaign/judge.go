@@ -23,10 +23,7 @@ import (
 // judge holds what survived against what was promised, and adds what the log says
 // of cost and cause.
 func (r *run) judge(rec *recording, state *crash.Image, back *recovery) (*report.Call, error) {
-	tr, err := readTrace(r.scenario, trace.Input{
-		Events: rec.log.Events[:rec.cut.Position], Payload: rec.log, Plan: rec.plan, Records: rec.history.Records,
-		Base: rec.base, Lag: r.lag(),
-	})
+	tr, err := readTrace(r.scenario, rec.input(r.lag()))
 	if err != nil {
 		return nil, err
 	}
@@ -68,10 +65,21 @@ func judgeSurvivors(c *report.Call, rec *recording, back *recovery, tr *trace.Tr
 	return result
 }
 
+// input is what a trace of the recording is read from.
+func (rec *recording) input(lag int) trace.Input {
+	return trace.Input{
+		Events: rec.log.Events[:rec.cut.Position], Payload: rec.log, Plan: rec.plan, Records: rec.history.Records,
+		Base: rec.base, Lag: lag,
+	}
+}
+
 // readTrace reads a block log with what the scenario says of its drive.
 func readTrace(s scenarios.Scenario, in trace.Input) (*trace.Trace, error) {
 	in.CacheAdvertised = !hasFault(s.Drive, disk.CacheUnadvertised)
 	in.WriteThrough, in.Unsafe = writesThrough(s.Drive), s.Drive.Cache.NoFlush()
+	if s.Workload.Kind == scenarios.OpsKind {
+		in.Plan = workload.Plan{} // which bytes are data is not known
+	}
 	tr, err := trace.Read(in)
 	if err != nil {
 		return nil, fmt.Errorf("read the block log: %w", err)

@@ -51,10 +51,10 @@ func guestOf(t *testing.T, l *Lab, s scenarios.Scenario) (*run, *machine.Guest) 
 // on each error, over many random lists.
 func TestModel(t *testing.T) {
 	l := newLab(t)
-	const rounds, lists = 4, 50
-	for _, fs := range []string{"ext2", "ext3", "ext4"} {
+	const rounds, lists = 1, 40
+	for _, fs := range []string{"ext2", "ext4", "xfs", "btrfs"} {
 		t.Run(fs, func(t *testing.T) {
-			r, g := guestOf(t, l, load(t, "barrier-on", "workload.calls=[fsync]", "filesystem.type="+fs, "filesystem.mount="))
+			r, g := guestOf(t, l, load(t, "barrier-on", "workload.calls=[fsync]", "filesystem.type="+fs, "filesystem.mount=", "filesystem.size=320MiB"))
 			for round := range uint64(rounds) {
 				ask := wire.Rehearsal{Mount: r.mount()}
 				for i := range uint64(lists) {

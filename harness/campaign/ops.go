@@ -39,6 +39,10 @@ func (r *run) judgeOps(ctx context.Context, rec *recording) (*report.Call, error
 	if err != nil {
 		return nil, err
 	}
+	tr, err := readTrace(r.scenario, rec.input(r.lag()))
+	if err != nil {
+		return nil, err
+	}
 	seen := seenIn(rec)
 	if err := r.checkFUA(rec, seen); err != nil {
 		return nil, err
@@ -46,14 +50,14 @@ func (r *run) judgeOps(ctx context.Context, rec *recording) (*report.Call, error
 	c := &report.Call{
 		Call: string(rec.plan.Call), Folder: filepath.Base(rec.folder), Seen: seen, Cut: cutOf(rec, state),
 		Latency: summarise(rec.history.Records, ledger.Record.Latency), Sync: summarise(rec.history.Records, ledger.Record.SyncLatency),
-		Recovery: back.verdict, Findings: []report.Finding{}, Errors: failures(rec.history.Records),
+		Bill: tr.Bill, Recovery: back.verdict, Findings: []report.Finding{}, Errors: failures(rec.history.Records),
 	}
 	result, err := promise.Judge(r.opsHistory(rec), r.profile(), back.found)
 	if err != nil {
 		return nil, err
 	}
 	if back.verdict.Class != verdict.Recovered { // nothing is known of anything but what was done
-		result = promise.Result{Counts: promise.Counts{Ops: result.Counts.Ops, Syncs: result.Counts.Syncs, Failed: result.Counts.Failed}, Unsupported: result.Unsupported}
+		result = promise.Result{Findings: []promise.Finding{}, Counts: promise.Counts{Ops: result.Counts.Ops, Syncs: result.Counts.Syncs, Failed: result.Counts.Failed}, Unsupported: result.Unsupported}
 	}
 	if r.dropsFUA(seen) && (result.Broken() || back.verdict.Class != verdict.Recovered) {
 		return nil, r.fuaDropped()

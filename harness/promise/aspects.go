@@ -120,6 +120,12 @@ func (j *reading) unchanging(path string, id model.ID, o *inspect.Object) {
 // size judges a file's size. A file that grows or shrinks may be found at any size on
 // its way.
 func (j *reading) size(path string, id model.ID, o *inspect.Object) {
+	for _, r := range j.letter.ends[id] {
+		if least := j.leastSize(id, r); o.Size < least {
+			j.accuse(Promised, path, "size", fmt.Sprint(o.Size), fmt.Sprintf("at least %d", least), r.floor)
+			return
+		}
+	}
 	w := j.alive(id, window{j.letter.of(j.letter.size, id), j.custom.of(j.custom.size, id)})
 	c, floor := j.check(w, func(k int) bool { n := j.states[k].Get(id); return n != nil && n.Size == o.Size })
 	if c == "" || c == Unpromised {
@@ -152,6 +158,15 @@ func (j *reading) size(path string, id model.ID, o *inspect.Object) {
 		want = j.states[max(floor, w.letter)].Get(id)
 	}
 	j.accuse(c, path, "size", fmt.Sprint(o.Size), fmt.Sprint(want.Size), floor)
+}
+
+// leastSize is how far a file must reach at least after a sync call for a range.
+func (j *reading) leastSize(id model.ID, r rangeFloor) int64 {
+	least := r.to
+	for _, s := range j.states[r.floor:] {
+		least = min(least, s.Get(id).Size)
+	}
+	return least
 }
 
 // between tells whether the object's size lies between two sizes of a file, or is such a size rounded up by e2fsck, which leaves zeros behind it.

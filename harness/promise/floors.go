@@ -33,6 +33,9 @@ type floors struct {
 	attrs   map[model.ID]int // mode, owner, time stamp, extended attributes
 	blocks  map[model.ID]int // reserved ones
 	data    map[model.ID][]rangeFloor
+	// ends are what sync calls for a range promise of the size: that it reaches to the
+	// range's end, as far as it did then.
+	ends map[model.ID][]rangeFloor
 }
 
 // rangeFloor is the floor of a range of bytes.
@@ -44,7 +47,7 @@ type rangeFloor struct {
 func newFloors() floors {
 	return floors{
 		places: map[place]int{}, entries: map[model.ID]int{}, size: map[model.ID]int{}, attrs: map[model.ID]int{},
-		blocks: map[model.ID]int{}, data: map[model.ID][]rangeFloor{},
+		blocks: map[model.ID]int{}, data: map[model.ID][]rangeFloor{}, ends: map[model.ID][]rangeFloor{},
 	}
 }
 
@@ -116,8 +119,13 @@ func (f *past) promised(o ops.Op) {
 
 // raise sets the floors of one inode.
 func (l *floors) raise(id model.ID, now int, from, to int64, attrs, blocks bool) {
-	l.entries[id], l.size[id] = now, now
-	l.data[id] = append(l.data[id], rangeFloor{from, to, now})
+	r := rangeFloor{from, to, now}
+	l.data[id] = append(l.data[id], r)
+	if to == forever {
+		l.entries[id], l.size[id] = now, now
+	} else {
+		l.ends[id] = append(l.ends[id], r)
+	}
 	if attrs {
 		l.attrs[id] = now
 	}

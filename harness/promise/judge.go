@@ -31,14 +31,15 @@ func Judge(h History, p Profile, found Found) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	r := Result{Unsupported: f.unsupported}
+	r := Result{Unsupported: f.unsupported, Findings: []Finding{}}
 	r.Counts = Counts{Ops: int(h.Started), Syncs: f.acked, Failed: f.failed}
 	if f.unsupported != nil {
 		return r, nil
 	}
 	j := newReading(f, found.Tree)
 	j.read()
-	r.Findings, r.Counts.Kept, r.Counts.Custom, r.Counts.Luck = j.best.findings, j.best.kept, j.best.custom, j.best.luck
+	r.Findings = append(r.Findings, j.best.findings...)
+	r.Counts.Kept, r.Counts.Custom, r.Counts.Luck = j.best.kept, j.best.custom, j.best.luck
 	for _, w := range found.Work {
 		r.Findings = append(r.Findings, Finding{Class: Forbidden, Path: ".", Aspect: "use", Found: "after recovery: " + w})
 	}

@@ -77,11 +77,13 @@ func (j *reading) where(p place) string {
 	}
 }
 
-// accused tells whether a name has been found wrong by itself.
+// accused tells whether a name has been found wrong by itself, or is lost with its
+// directory while some name is.
 func (j *reading) accused(p place) bool {
 	path := j.where(p)
+	_, there := j.now.paths[p.dir]
 	return slices.ContainsFunc(j.now.findings, func(f Finding) bool {
-		return f.Path == path && (f.Aspect == "name" || f.Aspect == "identity") && f.Class != Unpromised
+		return (f.Path == path || !there) && (f.Aspect == "name" || f.Aspect == "identity") && f.Class != Unpromised
 	})
 }
 
