@@ -16,6 +16,7 @@ import (
 
 	"powercut/guest/workload"
 	"powercut/harness/blocklog"
+	"powercut/harness/crash"
 	"powercut/harness/machine"
 	"powercut/harness/qemu"
 	"powercut/harness/report"
@@ -202,26 +203,27 @@ func (r *run) call(ctx context.Context, p workload.Plan) (*report.Call, error) {
 	if r.onFile() {
 		return r.judgeFile(ctx, rec)
 	}
-	if r.isOps() {
-		c, err := r.judgeOps(ctx, rec)
-		if err != nil {
-			return nil, err
-		}
-		return c, compress(rec, c)
-	}
 	state, err := r.crashState(rec)
 	if err != nil {
 		return nil, err
+	}
+	c, err := r.check(ctx, rec, state)
+	if err != nil {
+		return nil, err
+	}
+	return c, compress(rec, c)
+}
+
+// check recovers a crash state and judges it.
+func (r *run) check(ctx context.Context, rec *recording, state *crash.Image) (*report.Call, error) {
+	if r.isOps() {
+		return r.judgeOps(ctx, rec, state)
 	}
 	back, err := r.recover(ctx, rec, state)
 	if err != nil {
 		return nil, err
 	}
-	c, err := r.judge(rec, state, back)
-	if err != nil {
-		return nil, err
-	}
-	return c, compress(rec, c)
+	return r.judge(rec, state, back)
 }
 
 // compress replaces the logs of a call that is done with by compressed ones.

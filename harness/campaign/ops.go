@@ -30,11 +30,7 @@ func (r *run) isOps() bool { return r.scenario.Workload.Kind == scenarios.OpsKin
 
 // judgeOps lets a fresh guest recover what the cut left, and holds the tree that it
 // finds against what the ops promised.
-func (r *run) judgeOps(ctx context.Context, rec *recording) (*report.Call, error) {
-	state, err := r.crashState(rec)
-	if err != nil {
-		return nil, err
-	}
+func (r *run) judgeOps(ctx context.Context, rec *recording, state *crash.Image) (*report.Call, error) {
 	back, err := r.recoverWith(ctx, rec, state, r.readTree)
 	if err != nil {
 		return nil, err

@@ -164,21 +164,13 @@ func (p *Replay) Check(ctx context.Context, s crash.State) (*report.Call, error)
 	if err != nil {
 		return nil, err
 	}
-	c, err := p.judge(ctx, rec, image)
+	c, err := p.run.check(ctx, rec, image)
 	if err != nil {
 		evidence := rec.folder
 		p.folder = "" // is kept
 		return nil, fmt.Errorf("replay state %s: %w\n  evidence: %s", s, err, evidence)
 	}
 	return c, os.RemoveAll(rec.folder)
-}
-
-func (p *Replay) judge(ctx context.Context, rec *recording, image *crash.Image) (*report.Call, error) {
-	back, err := p.run.recover(ctx, rec, image)
-	if err != nil {
-		return nil, err
-	}
-	return p.run.judge(rec, image, back)
 }
 
 // shellLimit bounds a session: a shell that somebody has forgotten ends some day.

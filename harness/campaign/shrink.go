@@ -17,6 +17,8 @@ func Kind(c *report.Call) string {
 	switch {
 	case c.Recovery.Class != verdict.Recovered:
 		return string(c.Recovery.Class)
+	case c.Tree != nil && c.Tree.Broken():
+		return string(c.Tree.Findings[0].Class)
 	case c.Counts.Lost > 0:
 		return "lost"
 	case c.Counts.Foreign > 0:
@@ -77,8 +79,11 @@ func (c *PastCall) Tell(base io.ReaderAt, s crash.State, v *report.Call) ([]stri
 		return nil, err
 	}
 	op := 0
-	if len(v.Findings) > 0 {
+	switch {
+	case len(v.Findings) > 0:
 		op = v.Findings[0].Op
+	case v.Tree != nil && len(v.Tree.Findings) > 0:
+		op = v.Tree.Findings[0].Sync
 	}
 	return shrink.Tell(t, s, op), nil
 }

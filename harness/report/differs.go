@@ -26,6 +26,9 @@ func Differs(before, now *Call) string {
 			return fmt.Sprintf("the %s was %q, now %q", part[0], part[1], part[2])
 		}
 	}
+	if (before.Tree == nil) != (now.Tree == nil) || before.Tree != nil && !slices.Equal(before.Tree.Findings, now.Tree.Findings) {
+		return "other things of the tree broke their promise"
+	}
 	same := func(a, b Finding) bool { return a.OpVerdict == b.OpVerdict }
 	if !slices.EqualFunc(before.Findings, now.Findings, same) {
 		return "other ops, or other bytes of them, broke their promise"

@@ -31,9 +31,10 @@ func Table(w io.Writer, d *Document, o Options) error {
 func Verdict(w io.Writer, d *Document, o Options) error {
 	p := &page{colour: o.Colour}
 	p.recoveries(d)
+	p.trees(d)
 	p.findings(d.Calls, o.full())
 	for _, c := range d.Calls {
-		if read(c) && c.Counts.Lost == 0 {
+		if read(c) && c.Tree == nil && c.Counts.Lost == 0 {
 			p.blank()
 			p.hang(4, plain, c.Call+":", fmt.Sprintf("recovered, and all of its %s kept", plural(c.Counts.Acked, "acknowledged op")))
 		}
