@@ -134,11 +134,16 @@ func (c *PastCall) History(at int) verdict.History {
 }
 
 // Machine prepares guests like those of the run. It fails where their kernel or their
-// modules would be others, unless the Lab names a kernel.
+// modules would be others; of a kernel that the Lab names the release is compared.
 func (l *Lab) Machine(ctx context.Context, p *Past) (*machine.Machine, error) {
 	r := p.again(l)
-	err := r.prepareLike(ctx, p.Document.Machine, l.Kernel != "", false)
-	return r.machine, err
+	if err := r.prepareLike(ctx, p.Document.Machine, l.Kernel != "", false); err != nil {
+		return nil, err
+	}
+	if was := p.Document.Machine.Release; r.machine.Greeting.Release != was {
+		return nil, fmt.Errorf("prepare guest: the run's kernel was %s, and this one is %s", was, r.machine.Greeting.Release)
+	}
+	return r.machine, nil
 }
 
 // Mount is how the run's file system is checked and mounted.

@@ -254,6 +254,10 @@ func (c *exploreCommand) print(w io.Writer, doc *exploration) error {
 		if err := r.Write(w); err != nil {
 			return err
 		}
+		if len(r.Violations) > 0 {
+			fmt.Fprintf(w, "  why, and in one file: powercut shrink %s --state '%s' -o %s.tar.zst\n",
+				filepath.Join(doc.Folder, r.Call), r.Violations[0].State, r.Call)
+		}
 	}
 	_, err := fmt.Fprintf(w, "%s: %s\n", doc.Scenario, doc.Folder)
 	return err
