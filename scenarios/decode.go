@@ -142,6 +142,10 @@ func (d *decoder) at(path string) place {
 // decode sets v, which holds its default, from n.
 func (d *decoder) decode(v reflect.Value, n *node, at spot) error {
 	d.values[at.path] = n.place
+	if raw, ok := v.Addr().Interface().(**node); ok { // a suite reads it itself
+		*raw = n
+		return nil
+	}
 	if n.kind == absent {
 		return n.place.errorf("%s has no value; leave it out, or give %s", at, form(v.Type(), at.tag))
 	}
@@ -228,7 +232,7 @@ func (d *decoder) list(v reflect.Value, n *node, at spot) error {
 			return err
 		}
 		for j := range i {
-			if !repeats(v.Type()) && out.Index(j).Equal(value) {
+			if !repeats(v.Type()) && value.Comparable() && out.Index(j).Equal(value) {
 				return item.place.errorf("%s: %q is in the list twice", at, item.text)
 			}
 		}

@@ -17,8 +17,8 @@ type Matrix struct {
 	Axes    Axes         `yaml:"axes,omitempty" doc:"fields of the scenario, by dotted path, each with a list of values; a --set of such a field takes it out of the matrix"`
 	Rules   Rules        `yaml:"rules,omitempty" doc:"what is expected of some combinations in place of expect: each with when, axes and the values (one, or a list) for which it holds, and expect; of several rules for a field the last one holds"`
 	Compare []Comparison `yaml:"compare,omitempty" max:"64" doc:"what must hold between the cells, where those that it is about were run; of several runs of a cell the medians count"`
-	Of      string       `yaml:"of,omitempty" max:"60" doc:"of a scenario that a matrix made: the name of the matrix"`
-	Cell    []string     `yaml:"cell,omitempty" max:"6" doc:"and its place there: field=value for each axis"`
+	Of      string       `yaml:"of,omitempty" max:"120" doc:"of a scenario that a matrix made: the name of the matrix"`
+	Cell    []string     `yaml:"cell,omitempty" max:"12" doc:"and its place there: field=value for each axis"`
 }
 
 // Cases, Axes and Rules stand for what only the document holds.
@@ -251,7 +251,7 @@ func (m *matrix) expand(src *source, root *node, overrides []Override) ([]Scenar
 	set := map[string]string{}
 	for _, o := range overrides {
 		if i := slices.IndexFunc(m.axes, func(a axis) bool { return a.path == o.Path }); i >= 0 {
-			value, err := o.node(place{source: &source{name: "--set " + o.String()}})
+			value, err := o.node(o.place())
 			if err != nil {
 				return nil, err
 			}

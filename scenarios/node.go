@@ -101,7 +101,7 @@ func parseNode(src *source, data []byte) (root *node, err error) {
 			continue
 		}
 		if root != nil || c.documents > 0 {
-			return nil, c.placeOf(doc.Start).errorf("a second document begins here; a scenario is one document")
+			return nil, c.placeOf(doc.Start).errorf("a second document begins here; there may be one")
 		}
 		c.documents++
 		if doc.Body == nil {

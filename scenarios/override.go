@@ -12,6 +12,8 @@ import (
 // YAML's flow form: "[fsync, fdatasync]".
 type Override struct {
 	Path, Value string
+
+	given *node // the value, where it stands in a suite; nil: Value is to be read
 }
 
 // ParseOverride reads "a.b=value".
@@ -34,7 +36,7 @@ func (o Override) String() string { return o.Path + "=" + o.Value }
 // first field; naming a field of the cut replaces the cut; naming the cache mode drops
 // the document's write-cache, and naming the back end its at-cut, which then follow.
 func (o Override) apply(root *node) error {
-	here := place{source: &source{name: "--set " + o.String()}}
+	here := o.place()
 	value, err := o.node(here)
 	if err != nil {
 		return err
@@ -76,8 +78,21 @@ func (n *node) dropWritten(name string) {
 	n.fields = slices.DeleteFunc(n.fields, func(f field) bool { return f.name == name && !f.value.loose })
 }
 
+// place is where the override stands.
+func (o Override) place() place {
+	if o.given != nil {
+		return o.given.place
+	}
+	return place{source: &source{name: "--set " + o.String()}}
+}
+
 // node parses the value. What does not open a list, a mapping or quotes is a word.
 func (o Override) node(here place) (*node, error) {
+	if o.given != nil {
+		n := o.given.clone()
+		n.loosen()
+		return n, nil
+	}
 	if o.Value == "" || !strings.ContainsRune("[{\"'", rune(o.Value[0])) {
 		return &node{kind: textual, text: o.Value, place: here, loose: true}, nil
 	}

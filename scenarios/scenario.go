@@ -29,7 +29,7 @@ import (
 // required marks a field without a default; min and max bound a value (for a text
 // or a list, its length), both included; unit tells what a Bound counts.
 type Scenario struct {
-	Name       string        `yaml:"name" required:"true" max:"60" doc:"how the scenario is called; of an embedded one, the file's base name"`
+	Name       string        `yaml:"name" required:"true" max:"120" doc:"how the scenario is called; of an embedded one, the file's base name"`
 	About      string        `yaml:"about" required:"true" max:"160" doc:"one line for the listing"`
 	Source     string        `yaml:"source,omitempty" max:"400" doc:"where the case comes from"`
 	Kernel     string        `yaml:"kernel" max:"400" doc:"the guest's kernel"`

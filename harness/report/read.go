@@ -132,6 +132,29 @@ func readFile(path string) ([]*Document, error) {
 	return all.Runs, nil
 }
 
+// Unmarshal reads a JSON text that is the line of a file with that number, or begins
+// there, and says in its field schema that it is of the version want. Its error is a
+// *ReadError.
+func Unmarshal(path string, text []byte, number int, want string, v any) error {
+	var head struct {
+		Schema string `json:"schema"`
+	}
+	err := json.Unmarshal(text, &head)
+	if err == nil && head.Schema != want {
+		at := max(bytes.Index(text, []byte(`"schema"`)), 0)
+		return &ReadError{File: path, Line: number - 1 + line(text, int64(at)), Message: fmt.Sprintf("its schema is %q; this powercut reads %q", head.Schema, want)}
+	}
+	if err == nil {
+		err = json.Unmarshal(text, v)
+	}
+	if err == nil {
+		return nil
+	}
+	e := jsonError(path, text, err)
+	e.Line = number - 1 + max(e.Line, 1)
+	return e
+}
+
 func wrongSchema(path string, b []byte, found string) error {
 	e := &ReadError{File: path, Message: fmt.Sprintf("its schema is %q; this powercut reads %q and %q", found, Schema, SummarySchema)}
 	if found == "" {
@@ -143,7 +166,7 @@ func wrongSchema(path string, b []byte, found string) error {
 }
 
 // jsonError finds the line of a mistake.
-func jsonError(path string, b []byte, err error) error {
+func jsonError(path string, b []byte, err error) *ReadError {
 	e := &ReadError{File: path, Message: err.Error()}
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
