@@ -19,7 +19,10 @@ type Cell struct {
 }
 
 // Name is the cell's name, which no other cell of a suite has. It ends with the seed.
-func (c Cell) Name() string { return fmt.Sprintf("%s-%d", c.Scenario.Name, c.Seed) }
+func (c Cell) Name() string { return fmt.Sprintf("%s-seed-%d", c.Scenario.Name, c.Seed) }
+
+// maxName is the limit that Scenario.Name has.
+const maxName = 120
 
 // maxSuite bounds the cells of a suite.
 const maxSuite = 100_000
@@ -100,6 +103,9 @@ func (b *spelling) point(l *lattice, at place, names []string, p point) (bool, e
 		s = s.at(p)
 		if field, err := b.check(s); err != nil {
 			return false, b.placed(err, p.place(field, at), p)
+		}
+		if len(s.Name) > maxName {
+			return false, at.errorf("the name of a cell, %s, has more than %d characters; make names shorter", s.Name, maxName)
 		}
 		digest, err := s.digest()
 		if err != nil {

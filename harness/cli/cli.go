@@ -34,7 +34,9 @@ type commands struct {
 
 	Run       runCommand       `cmd:"" help:"Run scenarios and say which acknowledged writes survived."`
 	Explore   exploreCommand   `cmd:"" help:"Recover all that a power cut may leave, at each position of a run's log."`
+	Suite     suiteCommand     `cmd:"" help:"Suites of many runs, over nights and machines."`
 	Scenarios scenariosCommand `cmd:"" help:"List the scenarios."`
+	Kernels   kernelsCommand   `cmd:"" help:"Kernels that come by name: list, fetch, verify and prune them."`
 	Modules   modulesCommand   `cmd:"" help:"Kernel modules of powercut's own, which change how a guest syncs: list them, build them."`
 	Doctor    doctorCommand    `cmd:"" help:"Say what this machine lacks, and the command that brings it."`
 	Bench     benchCommand     `cmd:"" help:"Measure powercut itself, as ratios within one run."`
@@ -95,7 +97,7 @@ func exitCode(ctx context.Context, err error, t *talk) int {
 		return exitHeld
 	case errors.Is(err, errNotHeld):
 		return exitNotHeld
-	case errors.Is(err, errNotReady):
+	case errors.Is(err, errNotReady), errors.Is(err, errIncomplete):
 		return exitHarness
 	case ctx.Err() != nil:
 		t.fail("interrupted", nil)

@@ -24,7 +24,7 @@ type runCommand struct {
 	Set          []string `help:"Override a value of the scenario; may be repeated." placeholder:"a.b=value" sep:"none"`
 	Seed         *uint64  `help:"What all random decisions follow from. Default: a new one, which is printed." xor:"seed"`
 	Seeds        string   `help:"Run once for each seed of a range, such as 1-20." placeholder:"FIRST-LAST" xor:"seed"`
-	Kernel       string   `help:"A kernel: debian:VERSION, or a bzImage or vmlinux of one's own, in place of the scenario's." placeholder:"KERNEL"`
+	Kernel       string   `help:"A kernel: debian:VERSION, or several of these with commas between, side by side; or a bzImage or vmlinux of one's own; in place of the scenario's." placeholder:"KERNEL"`
 	Modules      string   `help:"The modules of one's own kernel: a lib/modules/RELEASE folder." placeholder:"DIR" type:"existingdir"`
 	Module       []string `help:"A kernel module of one's own, in place of the kernel's; may be repeated." placeholder:"FILE.ko" type:"existingfile" sep:"none"`
 	KernelParam  []string `help:"Add a parameter to the guest kernel's command line; may be repeated." placeholder:"PARAM" sep:"none"`
@@ -84,8 +84,19 @@ func (c *runCommand) scenarios() ([]scenarios.Scenario, error) {
 		}
 		overrides = append(overrides, o)
 	}
-	if strings.HasPrefix(c.Kernel, "debian:") {
+	var axes []scenarios.Axis
+	switch kernels := strings.Split(c.Kernel, ","); {
+	case !strings.HasPrefix(c.Kernel, "debian:"):
+	case len(kernels) == 1:
 		overrides = append(overrides, scenarios.Override{Path: "kernel", Value: c.Kernel})
+		c.Kernel = ""
+	default:
+		for i, k := range kernels {
+			if slices.Contains(kernels[:i], k) {
+				return nil, &usageError{fmt.Errorf("--kernel: %s is there twice", k)}
+			}
+		}
+		axes = append(axes, scenarios.FieldAxis("kernel", kernels...))
 		c.Kernel = ""
 	}
 	if c.Modules != "" && c.Kernel == "" {
@@ -96,7 +107,7 @@ func (c *runCommand) scenarios() ([]scenarios.Scenario, error) {
 			return nil, &usageError{fmt.Errorf("--module %w", err)}
 		}
 	}
-	list, err := scenarios.Find(c.Scenario, overrides...)
+	list, err := scenarios.Cross(c.Scenario, axes, overrides...)
 	if err != nil {
 		return nil, &usageError{err}
 	}

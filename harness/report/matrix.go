@@ -71,6 +71,9 @@ func (p *page) matrix(name string, docs []*Document, legend bool) {
 			p.blank()
 		}
 	}
+	if byKernel(docs) {
+		p.kernels(docs)
+	}
 	if legend {
 		p.matrixLegend(docs)
 	}

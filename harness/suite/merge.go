@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -99,7 +98,7 @@ func (f *Folder) write() error {
 	if err := os.MkdirAll(f.Path, 0o755); err != nil {
 		return fmt.Errorf("merge results: %w", err)
 	}
-	if err := whole.Write(filepath.Join(f.Path, resultsFile), func(w io.Writer) error { _, err := lines.WriteTo(w); return err }); err != nil {
+	if err := whole.Write(filepath.Join(f.Path, resultsFile), func(file *os.File) error { _, err := lines.WriteTo(file); return err }); err != nil {
 		return err
 	}
 	return whole.WriteJSON(filepath.Join(f.Path, planFile), f.Plan)

@@ -76,11 +76,12 @@ func (s *Store) begin(dir string, p Plan, resume bool) error {
 		return &UsageError{dir, "it holds results already; --resume goes on with them"}
 	case old.Plan.Merged > 0:
 		return &UsageError{dir, "it was merged from other folders; go on with those"}
-	case old.Plan.Share != p.Share:
-		return &UsageError{dir, fmt.Sprintf("it is for share %s, not %s", old.Plan.Share, p.Share)}
 	}
 	if differs := p.same(old.Plan); differs != "" {
 		return &UsageError{dir, "it " + differs}
+	}
+	if old.Plan.Share != p.Share {
+		return &UsageError{dir, fmt.Sprintf("it is for share %s, not %s", old.Plan.Share, p.Share)}
 	}
 	s.Folder = old
 	return s.tidy()

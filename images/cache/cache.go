@@ -133,6 +133,16 @@ func (c *Cache) Check(kind, key string) error {
 	return e.check(c.Verify)
 }
 
+// Has tells whether there is an entry (kind, key), whole or not.
+func (c *Cache) Has(kind, key string) bool {
+	e, err := c.entry(kind, key)
+	if err != nil {
+		return false
+	}
+	_, err = os.Lstat(e.dir())
+	return err == nil
+}
+
 // Remove deletes the entry (kind, key) if it is there, waiting for a builder
 // of it to end first.
 func (c *Cache) Remove(ctx context.Context, kind, key string) error {
