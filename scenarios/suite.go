@@ -317,7 +317,10 @@ func (c *condition) fits(names []string, p point, seed string) bool {
 // relative returns a scenario's name as Find takes it: a file is relative to the suite.
 func (s *Suite) relative(arg string) string {
 	if strings.HasSuffix(arg, ".yaml") && !filepath.IsAbs(arg) {
-		return "./" + filepath.Join(filepath.Dir(s.file), arg)
+		arg = filepath.Join(filepath.Dir(s.file), arg)
+		if !filepath.IsAbs(arg) {
+			arg = "./" + arg
+		}
 	}
 	return arg
 }

@@ -3,6 +3,8 @@ package scenarios
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -66,6 +68,39 @@ barrier-on-ext4-barrier-0-through-seed-3`
 	}
 	if lost := cells[8].Scenario.Expect.Lost[Every].String(); lost != "0" {
 		t.Errorf("lost %s where no rule is about it", lost)
+	}
+}
+
+// TestSuiteFile: a scenario's file is found from the suite's folder.
+func TestSuiteFile(t *testing.T) {
+	dir := t.TempDir()
+	text, err := Default().Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine := strings.NewReplacer("name: \"\"", "name: mine", "about: \"\"", "about: mine", "kind: \"\"", "kind: append", "type: \"\"", "type: ext4", "cut: {}", "cut: {op: 3}").Replace(string(text))
+	night := "{name: n, groups: [{scenarios: [sub/mine.yaml]}]}"
+	for file, content := range map[string]string{"sub/mine.yaml": mine, "night.yaml": night} {
+		path := filepath.Join(dir, file)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, from := range []string{dir, filepath.Join(dir, "sub")} {
+		t.Chdir(from)
+		relative, err := filepath.Rel(from, filepath.Join(dir, "night.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{relative, filepath.Join(dir, "night.yaml")} {
+			s, err := LoadSuite(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if cells, err := s.Cells(noCheck); err != nil || cells[0].Name() != "mine-seed-1" {
+				t.Errorf("%s from %s: %v", name, from, err)
+			}
+		}
 	}
 }
 
@@ -171,7 +206,8 @@ func TestSuiteProduct(t *testing.T) {
 			name   string
 			values []string
 		}{
-			{"filesystems", pick("fs", "ext2", "ext3", "ext4")}, {"mounts", pick("mount", "noatime", "sync")},
+			{"filesystems", pick("fs", "ext2", "ext3", "ext4")},
+			{"mounts", pick("mount", "noatime", "sync")},
 			{"kernels", pick("kernel", "debian:5.10", "debian:6.1", "debian:6.12")},
 		} {
 			if len(axis.values) > 0 {

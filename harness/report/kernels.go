@@ -10,7 +10,9 @@ const kernelAxis = "kernel="
 
 // byKernel tells whether runs differ in nothing but the kernel.
 func byKernel(docs []*Document) bool {
-	return !slices.ContainsFunc(docs, func(d *Document) bool { return len(d.Matrix.Cell) != 1 || !strings.HasPrefix(d.Matrix.Cell[0], kernelAxis) })
+	return !slices.ContainsFunc(docs, func(d *Document) bool {
+		return len(d.Matrix.Cell) != 1 || !strings.HasPrefix(d.Matrix.Cell[0], kernelAxis)
+	})
 }
 
 // kernels draws a table for each call, as Table does, with one row a run: kernels side
