@@ -32,6 +32,15 @@ type Progress interface {
 	Set(n int)
 }
 
+// Silent is a Progress that nobody looks at.
+type Silent struct{}
+
+// Stage implements Progress.
+func (Silent) Stage(string, int) {}
+
+// Set implements Progress.
+func (Silent) Set(int) {}
+
 // Lab runs scenarios. It keeps what runs have in common. A Lab is for one
 // goroutine.
 type Lab struct {

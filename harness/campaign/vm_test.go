@@ -26,17 +26,12 @@ var binary string
 
 func TestMain(m *testing.M) { os.Exit(program.Main(m, &binary)) }
 
-type silent struct{}
-
-func (silent) Stage(string, int) {}
-func (silent) Set(int)           {}
-
 func newLab(t *testing.T) *Lab {
 	t.Helper()
 	if _, err := qemu.Version(t.Context(), ""); err != nil {
 		t.Skipf("no virtual machine can be run here: %v", err)
 	}
-	return &Lab{Runs: t.TempDir(), Binary: binary, Progress: silent{}}
+	return &Lab{Runs: t.TempDir(), Binary: binary, Progress: Silent{}}
 }
 
 // load returns an embedded scenario with some values changed, given as path=value.

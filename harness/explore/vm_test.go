@@ -25,11 +25,6 @@ var agent string
 
 func TestMain(m *testing.M) { os.Exit(program.Main(m, &agent)) }
 
-type silent struct{}
-
-func (silent) Stage(string, int) {}
-func (silent) Set(int)           {}
-
 // states is how many states a test takes: few, or as many as POWERCUT_STATES says.
 func states(t *testing.T, few int) int {
 	n, err := strconv.Atoi(os.Getenv("POWERCUT_STATES"))
@@ -58,7 +53,7 @@ func recorded(t *testing.T, name string, set ...string) (*Subject, *report.Docum
 	if err != nil {
 		t.Fatal(err)
 	}
-	lab := &campaign.Lab{Runs: t.TempDir(), Binary: agent, Progress: silent{}}
+	lab := &campaign.Lab{Runs: t.TempDir(), Binary: agent, Progress: campaign.Silent{}}
 	doc, err := lab.Run(t.Context(), s, 1)
 	if err != nil {
 		t.Fatal(err)

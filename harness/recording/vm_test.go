@@ -29,11 +29,6 @@ var binary string
 
 func TestMain(m *testing.M) { os.Exit(program.Main(m, &binary)) }
 
-type silent struct{}
-
-func (silent) Stage(string, int) {}
-func (silent) Set(int)           {}
-
 func check(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -56,7 +51,7 @@ func runFolder(t *testing.T, scenario, call string, set ...string) string {
 	}
 	s, err := scenarios.Load(scenario, overrides...)
 	check(t, err)
-	l := &campaign.Lab{Runs: t.TempDir(), Binary: binary, Progress: silent{}, QEMULog: true}
+	l := &campaign.Lab{Runs: t.TempDir(), Binary: binary, Progress: campaign.Silent{}, QEMULog: true}
 	doc, err := l.Run(t.Context(), s, 3)
 	check(t, err)
 	return doc.Folder
