@@ -48,6 +48,9 @@ type commands struct {
 	Replay    replayCommand    `cmd:"" help:"Recover a crash state again and say whether the verdict is the same, or look around in it."`
 	Shrink    shrinkCommand    `cmd:"" help:"Reduce a failing crash state to what it takes to fail, and tell it in words."`
 	Log       logCommand       `cmd:"" help:"Block logs: show, export, import, and the images that a cut leaves."`
+
+	Completion completionCommand `cmd:"" help:"Print what makes a shell complete commands, flags, and names of scenarios and kernels."`
+	Man        manCommand        `cmd:"" help:"Print the manual page: powercut man | man -l -"`
 }
 
 const about = `powercut boots a guest on a drive that it emulates, runs a sync workload in it, cuts the power,
@@ -76,6 +79,9 @@ func Main(ctx context.Context, args []string, s Streams) (code int) {
 		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(s))
 	if err != nil {
 		panic(err) // the command line's own definition is wrong
+	}
+	if done, err := completed(parser); done || err != nil {
+		return exitCode(ctx, err, newTalk(c.talkFlags, s))
 	}
 	k, err := parser.Parse(args)
 	if exited >= 0 {

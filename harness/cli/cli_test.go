@@ -27,8 +27,9 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reports, err := filepath.Abs(filepath.Join("..", "report", "testdata")) // documents without run folders
-	if err != nil {
+	reports, err1 := filepath.Abs(filepath.Join("..", "report", "testdata")) // documents without run folders
+	docs, err2 := filepath.Abs(filepath.Join("..", "..", "docs"))
+	if err := errors.Join(err1, err2); err != nil {
 		t.Fatal(err)
 	}
 	testscript.Run(t, testscript.Params{
@@ -37,6 +38,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("PATH", filepath.Dir(binary)+string(filepath.ListSeparator)+e.Getenv("PATH"))
 			e.Setenv("CACHE", c.Root)
 			e.Setenv("REPORTS", reports)
+			e.Setenv("DOCS", docs)
 			e.Setenv(cache.Variable, c.Root)
 			if err := os.Chmod(filepath.Join(e.WorkDir, "old-qemu"), 0o755); err != nil && !os.IsNotExist(err) {
 				return err

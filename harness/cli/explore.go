@@ -19,7 +19,7 @@ import (
 )
 
 type exploreCommand struct {
-	What    string        `arg:"" name:"scenario|run" help:"A scenario, which is run first; or the folder of a run, or of one of its calls."`
+	What    string        `arg:"" predictor:"scenario" name:"scenario|run" help:"A scenario, which is run first; or the folder of a run, or of one of its calls."`
 	Budget  time.Duration `help:"For how long, in all." default:"10m" placeholder:"TIME"`
 	States  int           `help:"At most so many states of each call. Default: as many as the budget allows." placeholder:"N"`
 	Seed    *uint64       `help:"What order and random states follow from, and of a scenario its run. Default: the run's; of a scenario a new one." placeholder:"N"`
@@ -28,7 +28,7 @@ type exploreCommand struct {
 	Resume  bool          `help:"Go on where the exploration before ended: what it had checked is not checked again."`
 	JSON    bool          `name:"json" help:"Print one JSON document in place of the text."`
 	Set     []string      `help:"Override a value of the scenario; may be repeated." placeholder:"a.b=value" sep:"none"`
-	Kernel  string        `help:"A kernel of one's own: that of the run, or in place of the scenario's." placeholder:"KERNEL"`
+	Kernel  string        `predictor:"kernel" help:"A kernel of one's own: that of the run, or in place of the scenario's." placeholder:"KERNEL"`
 	Modules string        `help:"Its modules: a lib/modules/RELEASE folder." placeholder:"DIR" type:"existingdir"`
 	Runs    string        `help:"Where run folders go." default:"runs" placeholder:"DIR"`
 	QEMU    string        `name:"qemu" help:"The QEMU binary." placeholder:"PATH"`

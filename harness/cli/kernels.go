@@ -20,7 +20,7 @@ type kernelsCommand struct {
 
 // kernelNames are the kernels that a command is about.
 type kernelNames struct {
-	Names []string `arg:"" optional:"" name:"kernel" help:"Which, such as debian:6.1; all by default."`
+	Names []string `arg:"" predictor:"kernel" optional:"" name:"kernel" help:"Which, such as debian:6.1; all by default."`
 }
 
 // specs checks the names; without any all are meant.
@@ -114,7 +114,7 @@ func (c *kernelsVerify) Run(s Streams) error {
 }
 
 type kernelsPrune struct {
-	Names  []string      `arg:"" optional:"" name:"kernel" help:"Which, such as debian:6.1."`
+	Names  []string      `arg:"" predictor:"kernel" optional:"" name:"kernel" help:"Which, such as debian:6.1."`
 	Unused time.Duration `help:"Without names, those that have not been used for so long." default:"720h" placeholder:"TIME"`
 }
 

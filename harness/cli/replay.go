@@ -39,7 +39,7 @@ func (a caseArg) open() (*bundle.Case, error) {
 
 // guestFlags say what the guests that recover a state are to be.
 type guestFlags struct {
-	Kernel      string   `help:"Recover with this kernel, in place of the very one of the recording: debian:VERSION, or a bzImage or vmlinux of one's own." placeholder:"KERNEL"`
+	Kernel      string   `predictor:"kernel" help:"Recover with this kernel, in place of the very one of the recording: debian:VERSION, or a bzImage or vmlinux of one's own." placeholder:"KERNEL"`
 	Modules     string   `help:"The modules of one's own kernel: a lib/modules/RELEASE folder." placeholder:"DIR" type:"existingdir"`
 	Module      []string `help:"A kernel module of one's own, in place of the kernel's; may be repeated." placeholder:"FILE.ko" type:"existingfile" sep:"none"`
 	KernelParam []string `help:"Add a parameter to the guest kernel's command line; may be repeated." placeholder:"PARAM" sep:"none"`

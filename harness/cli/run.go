@@ -20,11 +20,11 @@ import (
 )
 
 type runCommand struct {
-	Scenario     string   `arg:"" help:"A scenario's name, a family's name, or a file (with a slash, or ending in .yaml)."`
+	Scenario     string   `arg:"" predictor:"scenario" help:"A scenario's name, a family's name, or a file (with a slash, or ending in .yaml)."`
 	Set          []string `help:"Override a value of the scenario; may be repeated." placeholder:"a.b=value" sep:"none"`
 	Seed         *uint64  `help:"What all random decisions follow from. Default: a new one, which is printed." xor:"seed"`
 	Seeds        string   `help:"Run once for each seed of a range, such as 1-20." placeholder:"FIRST-LAST" xor:"seed"`
-	Kernel       string   `help:"A kernel: debian:VERSION, or several of these with commas between, side by side; or a bzImage or vmlinux of one's own; in place of the scenario's." placeholder:"KERNEL"`
+	Kernel       string   `predictor:"kernel" help:"A kernel: debian:VERSION, or several of these with commas between, side by side; or a bzImage or vmlinux of one's own; in place of the scenario's." placeholder:"KERNEL"`
 	Modules      string   `help:"The modules of one's own kernel: a lib/modules/RELEASE folder." placeholder:"DIR" type:"existingdir"`
 	Module       []string `help:"A kernel module of one's own, in place of the kernel's; may be repeated." placeholder:"FILE.ko" type:"existingfile" sep:"none"`
 	KernelParam  []string `help:"Add a parameter to the guest kernel's command line; may be repeated." placeholder:"PARAM" sep:"none"`
