@@ -12,13 +12,17 @@ import (
 )
 
 const (
-	// pieceSize is the room of a piece, in bytes; one payload may take more.
-	pieceSize = 2 << 20
+	// pieceSize is the room of a piece for events and the payloads that are copied, in
+	// bytes; one payload may take more.
+	pieceSize = 256 << 10
+	// pieceLimit is how much a piece has at most together with payloads that it keeps,
+	// but for one that alone is larger.
+	pieceLimit = 2 << 20
 	// maxWaiting bounds the bytes of all pieces, but for that of a payload which alone
 	// is as large. A drive that is written to for long is as fast as the log's disk.
 	maxWaiting = 64 << 20
 	// eager is how much waits before it is written at once.
-	eager = maxWaiting / 2
+	eager = 56 << 20
 	// What is less is written when nothing has been added for up to two ticks, and so
 	// does not take a processor from a guest that is busy; or when patience is over.
 	tick     = 10 * time.Millisecond
@@ -28,14 +32,15 @@ const (
 	// written last, in bytes. Older pages are let go, to be used again: to take pages
 	// that were never used is several times as expensive on a virtual machine, whose
 	// host has to find them first.
-	resident = 64 << 20
+	resident = 256 << 20
 	// stride is how much is let go at a time.
 	stride = 4 << 20
 )
 
 // tail is the end of a log, of which the last part waits in memory until a goroutine
-// of its own has written it. That makes check sums, too. A request thus costs a copy of
-// its payload, into memory that is used again, and no system call.
+// of its own has written it. That makes check sums, too. A request thus costs no system
+// call, and a copy of its payload, into memory that is used again, only where that is
+// short.
 type tail struct {
 	file *os.File
 	wake chan struct{} // holds a token: there is something to do at once
@@ -62,12 +67,17 @@ func newTail(f *os.File, at int64) *tail {
 }
 
 // append adds an event with its payload, whose place it puts into the event. It waits
-// while too much waits in memory.
-func (t *tail) append(e *Event, payload []byte) error {
+// while too much waits in memory. The payload is copied, unless done is not nil: then it
+// is kept, and done called when it is needed no more.
+func (t *tail) append(e *Event, payload []byte, done func()) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	need := eventSize + len(payload) + padding(len(payload))
-	p := t.room(need)
+	copied, kept := len(payload), 0
+	if done != nil {
+		copied, kept = kept, copied
+	}
+	pad := padding(len(payload))
+	p := t.room(eventSize+copied+pad, kept)
 	if t.err != nil {
 		return t.err
 	}
@@ -75,8 +85,9 @@ func (t *tail) append(e *Event, payload []byte) error {
 	if len(payload) > 0 {
 		e.DataAt = t.at + eventSize
 	}
-	p.add(e, payload)
-	t.at += int64(need)
+	p.add(e, payload, done)
+	t.at += int64(eventSize + len(payload) + pad)
+	t.waiting += kept
 	t.busy = true
 	if t.waiting >= eager {
 		t.hurry()
@@ -84,17 +95,17 @@ func (t *tail) append(e *Event, payload []byte) error {
 	return nil
 }
 
-// room returns the piece to which that many bytes can be added. The caller holds mu,
-// which is given up while it waits.
-func (t *tail) room(need int) *piece {
+// room returns the piece to which that many bytes can be copied, and a payload be added
+// that is kept. The caller holds mu, which is given up while it waits.
+func (t *tail) room(copied, kept int) *piece {
 	if n := len(t.pieces); n > 0 {
-		if p := t.pieces[n-1]; !p.full && cap(p.bytes)-len(p.bytes) >= need {
+		if p := t.pieces[n-1]; !p.full && p.takes(copied, kept) && t.waiting+kept <= maxWaiting {
 			return p
 		}
 		t.pieces[n-1].full = true
 	}
-	size := max(need, pieceSize)
-	for t.waiting > 0 && t.waiting+size > maxWaiting && t.err == nil {
+	size := max(copied, pieceSize)
+	for t.waiting > 0 && t.waiting+size+kept > maxWaiting && t.err == nil {
 		t.hurry()
 		t.changed.Wait()
 	}
@@ -102,7 +113,7 @@ func (t *tail) room(need int) *piece {
 	if n := len(t.spare); n > 0 && size == pieceSize {
 		p, t.spare = t.spare[n-1], t.spare[:n-1]
 	} else {
-		p = &piece{bytes: make([]byte, 0, size)}
+		p = &piece{arena: make([]byte, 0, size)}
 	}
 	p.at = t.at
 	t.waiting += size
@@ -154,9 +165,13 @@ func (t *tail) ReadAt(p []byte, off int64) (int, error) {
 		inFile = t.pieces[0].at
 	}
 	for _, w := range t.pieces {
-		from, end := max(off, w.at), min(off+int64(len(p)), w.at+int64(len(w.bytes)))
-		if from < end {
-			copy(p[from-off:end-off], w.bytes[from-w.at:])
+		at := w.at
+		for _, part := range w.parts {
+			from, end := max(off, at), min(off+int64(len(p)), at+int64(len(part)))
+			if from < end {
+				copy(p[from-off:end-off], part[from-at:])
+			}
+			at += int64(len(part))
 		}
 	}
 	t.mu.Unlock()
@@ -228,44 +243,95 @@ func (t *tail) written(p *piece, err error) {
 		return
 	}
 	t.pieces = slices.Delete(t.pieces, 0, 1)
-	t.waiting -= cap(p.bytes)
-	if cap(p.bytes) == pieceSize {
-		t.spare = append(t.spare, &piece{bytes: p.bytes[:0], events: p.events[:0]})
+	t.waiting -= cap(p.arena) + p.kept
+	p.clear()
+	if cap(p.arena) == pieceSize {
+		t.spare = append(t.spare, p)
 	}
 }
 
 // piece is a part of the log.
 type piece struct {
-	at     int64 // where it belongs in the file
-	bytes  []byte
-	events []int // where in bytes its events begin
-	full   bool  // nothing is added any more
+	at     int64    // where it belongs in the file
+	arena  []byte   // room for events, and for payloads that are copied
+	parts  [][]byte // what it consists of, in order: of arena, and payloads that it keeps
+	size   int      // bytes of all parts
+	kept   int      // bytes of the payloads that it keeps
+	events []record
+	open   bool // the last part is the arena from run on
+	run    int
+	full   bool // nothing is added any more
 }
 
-func (p *piece) end() int64 { return p.at + int64(len(p.bytes)) }
+// record is an event in a piece, with its payload.
+type record struct {
+	event, payload []byte
+	done           func() // nil: the payload was copied
+}
+
+func (p *piece) end() int64 { return p.at + int64(p.size) }
+
+// takes tells whether there is room for so many bytes that are copied and kept.
+func (p *piece) takes(copied, kept int) bool {
+	return len(p.arena)+copied <= cap(p.arena) && (kept == 0 || p.size+kept <= pieceLimit)
+}
 
 // add adds an event with its payload; there must be room.
-func (p *piece) add(e *Event, payload []byte) {
-	begin := len(p.bytes)
-	p.events = append(p.events, begin)
-	end := begin + eventSize + len(payload)
-	p.bytes = p.bytes[:end+padding(len(payload))]
-	encode(p.bytes[begin:], e)
-	copy(p.bytes[begin+eventSize:], payload)
-	clear(p.bytes[end:])
+func (p *piece) add(e *Event, payload []byte, done func()) {
+	event := p.grow(eventSize)
+	encode(event, e)
+	if done == nil {
+		into := p.grow(len(payload))
+		copy(into, payload)
+		payload = into
+	} else {
+		p.parts, p.open = append(p.parts, payload), false
+		p.size += len(payload)
+		p.kept += len(payload)
+	}
+	clear(p.grow(padding(len(payload))))
+	p.events = append(p.events, record{event, payload, done})
+}
+
+// grow adds that many bytes of the arena.
+func (p *piece) grow(n int) []byte {
+	begin := len(p.arena)
+	p.arena = p.arena[:begin+n]
+	if !p.open && n > 0 {
+		p.parts, p.run, p.open = append(p.parts, nil), begin, true
+	}
+	if p.open {
+		p.parts[len(p.parts)-1] = p.arena[p.run:]
+	}
+	p.size += n
+	return p.arena[begin:]
 }
 
 // write completes the piece with its check sums and writes it.
 func (p *piece) write(f *os.File) error {
-	for i, begin := range p.events {
-		end := len(p.bytes)
-		if i+1 < len(p.events) {
-			end = p.events[i+1]
-		}
-		seal(p.bytes[begin:end])
+	for _, r := range p.events {
+		seal(r.event, r.payload)
 	}
-	_, err := f.WriteAt(p.bytes, p.at)
-	return err
+	at := p.at
+	for _, part := range p.parts {
+		if _, err := f.WriteAt(part, at); err != nil {
+			return err
+		}
+		at += int64(len(part))
+	}
+	return nil
+}
+
+// clear lets go of what the piece has, so that it can be used again.
+func (p *piece) clear() {
+	for _, r := range p.events {
+		if r.done != nil {
+			r.done()
+		}
+	}
+	clear(p.parts)
+	clear(p.events)
+	*p = piece{arena: p.arena[:0], parts: p.parts[:0], events: p.events[:0]}
 }
 
 // pageCache is the part of a file that is written from begin to end which the kernel

@@ -61,11 +61,17 @@ func (w *Writer) Now() time.Duration { return time.Since(w.begun) }
 func (w *Writer) Events() int { return w.events }
 
 // Append adds an event and, for a write's Arrive, its payload; it sets e.DataAt.
-func (w *Writer) Append(e *Event, payload []byte) error {
+func (w *Writer) Append(e *Event, payload []byte) error { return w.add(e, payload, nil) }
+
+// Take is Append without a copy: the payload must stay as it is until done is called,
+// which happens from another goroutine, and never if the log cannot be written.
+func (w *Writer) Take(e *Event, payload []byte, done func()) error { return w.add(e, payload, done) }
+
+func (w *Writer) add(e *Event, payload []byte, done func()) error {
 	if len(payload) > 0 && int64(len(payload)) != e.Length {
 		return fmt.Errorf("append to block log: request %d of %d bytes has a payload of %d", e.Request, e.Length, len(payload))
 	}
-	if err := w.tail.append(e, payload); err != nil {
+	if err := w.tail.append(e, payload, done); err != nil {
 		return fmt.Errorf("append to block log: %w", err)
 	}
 	w.events++
@@ -124,14 +130,14 @@ func encode(b []byte, e *Event) {
 	clear(b[74:])
 }
 
-// seal completes an event, which its payload follows, with check sums: that of the
-// payload, CRC-32C, which the processor computes, and its own.
-func seal(b []byte) {
+// seal completes an event with check sums: that of its payload, CRC-32C, which the
+// processor computes, and its own.
+func seal(event, payload []byte) {
 	le := binary.LittleEndian
 	var sum uint64
-	if le.Uint64(b[56:]) != 0 {
-		sum = uint64(crc32.Checksum(b[eventSize:eventSize+le.Uint64(b[24:])], castagnoli))
+	if len(payload) > 0 {
+		sum = uint64(crc32.Checksum(payload, castagnoli))
 	}
-	le.PutUint64(b[80:], sum)
-	le.PutUint64(b[88:], xxhash.Sum64(b[:88]))
+	le.PutUint64(event[80:], sum)
+	le.PutUint64(event[88:], xxhash.Sum64(event[:88]))
 }

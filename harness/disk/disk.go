@@ -236,12 +236,10 @@ func (d *Drive) arrive(r *nbd.Request, reply func(error)) (job, bool) {
 	}}
 	d.observe(&j.event)
 	d.meet(&j)
-	var payload []byte
 	if r.Command == nbd.Write {
-		payload = r.Data
-		j.event.Spoil.Flip(payload)
+		j.event.Spoil.Flip(r.Data)
 	}
-	if !d.record(&j.event, payload) {
+	if !d.record(&j.event, r) {
 		return job{}, false
 	}
 	d.requests++
@@ -289,9 +287,14 @@ func (d *Drive) observe(e *blocklog.Event) {
 	}
 }
 
-// record appends an event that was observed to the log, unless the world has
-// stopped or stops here. The caller holds the lock.
-func (d *Drive) record(e *blocklog.Event, payload []byte) bool {
+// longPayload is from how many bytes on a payload is not copied into the log's memory
+// but kept there.
+const longPayload = 64 << 10
+
+// record appends an event that was observed to the log, with the payload of the write
+// that arrives, if it is one's, unless the world has stopped or stops here. The caller
+// holds the lock.
+func (d *Drive) record(e *blocklog.Event, arrives *nbd.Request) bool {
 	if d.done {
 		return false
 	}
@@ -301,7 +304,16 @@ func (d *Drive) record(e *blocklog.Event, payload []byte) bool {
 			return false
 		}
 	}
-	if err := d.cfg.Log.Append(e, payload); err != nil {
+	var err error
+	switch r := arrives; {
+	case r == nil || r.Command != nbd.Write:
+		err = d.cfg.Log.Append(e, nil)
+	case r.Length < longPayload:
+		err = d.cfg.Log.Append(e, r.Data)
+	default:
+		err = d.cfg.Log.Take(e, r.Data, r.Keep())
+	}
+	if err != nil {
 		d.fail(err)
 		return false
 	}

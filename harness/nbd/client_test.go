@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.uber.org/goleak"
 )
 
@@ -81,6 +82,9 @@ func (m *memory) apply(r *Request) error {
 	}
 	return nil
 }
+
+// asFields compares requests by what a device is told in them.
+var asFields = cmpopts.IgnoreUnexported(Request{})
 
 // log returns the requests seen so far.
 func (m *memory) log() []Request {

@@ -83,8 +83,24 @@ type Request struct {
 	Length int
 	// Data is the payload of a write, or the buffer of Length bytes that a
 	// read has to fill entirely before it is answered (it holds stale bytes
-	// until then). It belongs to the device until it calls reply.
+	// until then). It belongs to the device until it calls reply, or longer (Keep).
 	Data []byte
+
+	buffer *buffer // where Data lies
+	pool   *pool   // where buffer belongs
+	kept   bool
+}
+
+// Keep lets the device have Data until it calls done, from any goroutine, also when it
+// has replied. Keep comes before reply.
+func (r *Request) Keep() (done func()) {
+	r.kept = true
+	b, p := r.buffer, r.pool
+	return func() {
+		if b != nil {
+			p.put(b)
+		}
+	}
 }
 
 // Device is what is served.

@@ -107,7 +107,7 @@ func (s *session) handle(h header) error {
 		return err
 	}
 	if q.payload > 0 {
-		q.buffer = s.pool.get(q.payload)
+		q.pool, q.buffer = &s.pool, s.pool.get(q.payload)
 		q.Data = q.buffer.payload(q.payload)
 	}
 	if h.command == Write {
@@ -188,7 +188,6 @@ type request struct {
 	// read and payload are kept apart from Request, which the device may write to.
 	read    bool
 	payload int // bytes of payload, in either direction; what is charged to the budget
-	buffer  *buffer
 	replied atomic.Bool
 }
 
@@ -203,7 +202,7 @@ func (q *request) reply(err error) {
 		message = q.buffer.message(q.payload)
 	}
 	q.session.send(message, e, q.cookie)
-	if q.buffer != nil {
+	if q.buffer != nil && !q.kept {
 		q.session.pool.put(q.buffer)
 	}
 	q.session.budget.release(q.payload)

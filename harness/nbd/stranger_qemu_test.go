@@ -70,7 +70,7 @@ func TestQemuIO(t *testing.T) {
 			}
 			got = got[:n]
 		}
-		if d := cmp.Diff(want, got); d != "" {
+		if d := cmp.Diff(want, got, asFields); d != "" {
 			t.Error(d)
 		}
 	})
@@ -82,7 +82,7 @@ func TestQemuIOWriteThrough(t *testing.T) {
 	m := newMemory(strangerSize)
 	s := serveStrangers(t, all(strangerSize), m)
 	must(t, qemuIO(t), "-f", "raw", "-t", "writethrough", "-c", "write -P 5 0 4k", s.uri)
-	if d := cmp.Diff([]Request{{Command: Write, FUA: true, Length: 4096}}, commands(m.log(), Write)); d != "" {
+	if d := cmp.Diff([]Request{{Command: Write, FUA: true, Length: 4096}}, commands(m.log(), Write), asFields); d != "" {
 		t.Error(d)
 	}
 }
@@ -97,7 +97,7 @@ func TestQemuIOUnadvertised(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	want := []Request{{Command: Write, Length: 4096}, {Command: Write, Length: 4096}} // of data, of zeroes
-	if d := cmp.Diff(want, commands(m.log(), Write, Flush, Trim, WriteZeroes)); d != "" {
+	if d := cmp.Diff(want, commands(m.log(), Write, Flush, Trim, WriteZeroes), asFields); d != "" {
 		t.Error(d)
 	}
 }
@@ -126,7 +126,7 @@ func TestQemuIOBytewise(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	want := []Request{{Command: Write, Offset: 99999, Length: 1}, {Command: Write, Offset: 7, Length: 3}}
-	if d := cmp.Diff(want, commands(m.log(), Write)); d != "" {
+	if d := cmp.Diff(want, commands(m.log(), Write), asFields); d != "" {
 		t.Error(d)
 	}
 }

@@ -54,7 +54,7 @@ func TestRequestsReachTheDevice(t *testing.T) {
 		want = append(want, s.want)
 	}
 	c.leave()
-	if d := cmp.Diff(want, m.log()); d != "" {
+	if d := cmp.Diff(want, m.log(), asFields); d != "" {
 		t.Error(d)
 	}
 }
@@ -126,7 +126,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 				t.Errorf("the next read: errno %d", a.errno)
 			}
 			c.leave()
-			if d := cmp.Diff([]Request{{Command: Read, Length: 512}}, m.log()); d != "" {
+			if d := cmp.Diff([]Request{{Command: Read, Length: 512}}, m.log(), asFields); d != "" {
 				t.Error(d)
 			}
 		})
@@ -302,5 +302,36 @@ func TestBrokenTransmission(t *testing.T) {
 				t.Errorf("error %v, want one with %q", err, tt.want)
 			}
 		})
+	}
+}
+
+// TestKeep: data that a device keeps stays as it is, whatever is written later, until it
+// says that it is done; then the memory is used again.
+func TestKeep(t *testing.T) {
+	const size, rounds = 64 << 10, 50
+	var kept [][]byte
+	var done []func()
+	device := deviceFunc(func(r *Request, reply func(error)) {
+		if r.Command == Write {
+			kept, done = append(kept, r.Data), append(done, r.Keep())
+		}
+		reply(nil)
+	})
+	c := open(t, all(diskSize), device)
+	for i := range rounds {
+		c.do(wire{uint16(Write), 0, 0, size, bytes.Repeat([]byte{byte(i)}, size)})
+		c.do(wire{uint16(Read), 0, 0, size, nil}) // takes a buffer, too
+	}
+	c.leave()
+	for i, data := range kept {
+		if !bytes.Equal(data, bytes.Repeat([]byte{byte(i)}, size)) {
+			t.Errorf("what was kept of write %d has changed", i)
+		}
+	}
+	if len(kept) != rounds {
+		t.Errorf("%d writes, not %d", len(kept), rounds)
+	}
+	for _, d := range done {
+		d()
 	}
 }
