@@ -11,11 +11,17 @@ func (d *Document) Again() string {
 	words := []string{"powercut", "run", quote(d.Folder + "/scenario.yaml"), "--seed", fmt.Sprint(d.Seed)}
 	if d.Machine.Kernel != "" && !strings.HasPrefix(d.Machine.Kernel, "debian:") {
 		words = append(words, "--kernel", quote(d.Machine.Kernel))
+		if d.Machine.ModulesFrom != "" {
+			words = append(words, "--modules", quote(d.Machine.ModulesFrom))
+		}
 	}
 	for _, m := range d.Machine.Modules {
 		if m.Variant == "" { // the user's; those of powercut are in the scenario
 			words = append(words, "--module", quote(m.Path))
 		}
+	}
+	for _, param := range d.Machine.Params {
+		words = append(words, "--kernel-param", quote(param))
 	}
 	if d.Machine.Ledger == LedgerSerial {
 		words = append(words, "--serial-ledger")

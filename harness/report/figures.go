@@ -152,6 +152,13 @@ func (p *page) figures(d *Document) {
 	p.published(d.Figures)
 }
 
+// FigureGrid holds the published figures of a run against its own, one row a call that
+// has one.
+func FigureGrid(d *Document) Grid {
+	rows := besides([]*Document{d})
+	return grid(besideColumns()[:6], rows)
+}
+
 // published says what the figures of a scenario are of, and why ours are as they are.
 func (p *page) published(f *Published) {
 	p.hang(10, faint, "  theirs", f.Of+perOps(f.Per))

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"strings"
 
 	"powercut/harness/promise"
 )
@@ -12,7 +13,8 @@ func (p *page) trees(d *Document) {
 		if c.Tree == nil {
 			continue
 		}
-		p.hang(0, bold, plural(c.Tree.Counts.Ops, "op"), treeCounts(c.Tree.Counts))
+		label := plural(c.Tree.Counts.Ops, "op")
+		p.hang(0, bold, label, strings.TrimPrefix(TreeText(c.Tree.Counts), label))
 		for i, f := range c.Tree.Findings {
 			if i == maxTreeFindings {
 				p.line(fmt.Sprintf("and %s: report.json, calls[].tree", plural(len(c.Tree.Findings)-i, "more finding")))
@@ -29,10 +31,10 @@ func (p *page) trees(d *Document) {
 // maxTreeFindings is how many findings are printed.
 const maxTreeFindings = 20
 
-// treeCounts sums up a verdict.
-func treeCounts(c promise.Counts) string {
-	return fmt.Sprintf("begun, %s succeeded. Kept: %d promised, %d customary, %d neither. Lost: %d promised, %d customary, %d neither. Never allowed: %d.",
-		plural(c.Syncs, "sync call"), c.Kept, c.Custom, c.Luck, c.Lost, c.Customary, c.Undone, c.Forbidden)
+// TreeText sums up the verdict on a tree.
+func TreeText(c promise.Counts) string {
+	return fmt.Sprintf("%s begun, %s succeeded. Kept: %d promised, %d customary, %d neither. Lost: %d promised, %d customary, %d neither. Never allowed: %d.",
+		plural(c.Ops, "op"), plural(c.Syncs, "sync call"), c.Kept, c.Custom, c.Luck, c.Lost, c.Customary, c.Undone, c.Forbidden)
 }
 
 // treeFinding is one finding, with the op that promised it.
@@ -41,12 +43,18 @@ func (p *page) treeFinding(d *Document, f promise.Finding) {
 	if f.Class == promise.Unpromised {
 		st = faint
 	}
-	text := fmt.Sprintf("%s, %s: %s", f.Path, f.Aspect, f.Found)
+	p.hang(6, st, string(f.Class)+":", f.Path+", "+d.TreeFinding(f))
+}
+
+// TreeFinding says what was found of a path, what should have been, and which op
+// promised it.
+func (d *Document) TreeFinding(f promise.Finding) string {
+	text := fmt.Sprintf("%s: %s", f.Aspect, f.Found)
 	if f.Want != "" {
 		text += ", not " + f.Want
 	}
 	if f.Sync > 0 && f.Sync <= len(d.Workload.Ops) {
 		text += fmt.Sprintf(" (op %d: %s)", f.Sync, d.Workload.Ops[f.Sync-1])
 	}
-	p.hang(6, st, string(f.Class)+":", text)
+	return text
 }

@@ -34,6 +34,7 @@ type Run struct {
 type Call struct {
 	*report.Call
 	Ops      []Op            // those that had begun, from op 1 on
+	Objects  []Object        // of a workload of ops: all that was found, and that is missing; nil where nothing was read back
 	Requests []trace.Request // Requests[i] has the number i+1; nil where the drive was an image file, which keeps no log
 	CutTime  time.Duration   // since the log was begun: the time of its last event
 	Console  []string        // of the guest that was cut, the last lines
@@ -47,6 +48,7 @@ func (c *Call) Name() string { return c.Call.Call }
 // Op is one op of a workload.
 type Op struct {
 	Number  int
+	Text    string // of a workload of ops: the op as the scenario has it
 	Extent  workload.Extent
 	Acked   bool
 	Failed  bool          // its write or sync call returned an error
@@ -130,15 +132,18 @@ func open(ctx context.Context, past *campaign.Past, c *report.Call) (*Call, erro
 	if out.Fresh, err = tail(filepath.Join(dir, "recovery", "console.txt")); err != nil {
 		return nil, err
 	}
-	result, err := verdicts(dir)
-	if err != nil {
-		return nil, err
-	}
 	records, err := ledger.ReadFile(filepath.Join(dir, "ledger"))
 	if err != nil {
 		return nil, err
 	}
-	out.ops(result, records, c.Recovery.Class == verdict.Recovered)
+	if c.Tree != nil {
+		err = out.tree(dir, past.Scenario.OpsPlan(past.Document.Seed), records)
+	} else {
+		err = out.file(dir, records)
+	}
+	if err != nil {
+		return nil, err
+	}
 	for _, plan := range past.Calls {
 		if string(plan.Call) == c.Folder {
 			return out, out.log(ctx, past, plan)
@@ -147,28 +152,37 @@ func open(ctx context.Context, past *campaign.Past, c *report.Call) (*Call, erro
 	return out, nil
 }
 
-// verdicts reads the verdict on each op.
-func verdicts(dir string) (verdict.Result, error) {
-	var result verdict.Result
-	b, err := os.ReadFile(filepath.Join(dir, "verdict.json"))
+// readJSON reads a file of the run folder.
+func readJSON(path string, into any) error {
+	b, err := os.ReadFile(path)
 	if err == nil {
-		err = json.Unmarshal(b, &result)
+		err = json.Unmarshal(b, into)
 	}
 	if err != nil {
-		return result, fmt.Errorf("read verdict: %w", err)
+		return fmt.Errorf("read %s: %w", filepath.Base(path), err)
 	}
-	return result, nil
+	return nil
 }
 
-// ops makes the ops of verdicts and records.
-func (c *Call) ops(result verdict.Result, records []ledger.Record, read bool) {
+// file makes the ops on one file, of verdicts and records.
+func (c *Call) file(dir string, records []ledger.Record) error {
+	var result verdict.Result
+	if err := readJSON(filepath.Join(dir, "verdict.json"), &result); err != nil {
+		return err
+	}
 	for _, v := range result.Ops {
 		o := Op{Number: v.Op, Extent: v.Extent, Acked: v.Acked}
-		if read {
+		if c.Recovery.Class == verdict.Recovered {
 			o.Class = v.Class
 		}
 		c.Ops = append(c.Ops, o)
 	}
+	c.timed(records)
+	return nil
+}
+
+// timed adds what the ledger says of the ops.
+func (c *Call) timed(records []ledger.Record) {
 	for _, r := range records {
 		if r.Op == 0 || r.Op > uint64(len(c.Ops)) {
 			continue

@@ -134,14 +134,17 @@ func newTimelineData(c *evidence.Call) *timelineData {
 func round(us float64) float64 { return math.Round(us*100) / 100 }
 
 func opText(o evidence.Op) string {
-	s := fmt.Sprintf("bytes %d+%d", o.Extent.Offset, o.Extent.Length)
+	s := o.Text
+	if s == "" {
+		s = fmt.Sprintf("bytes %d+%d", o.Extent.Offset, o.Extent.Length)
+	}
 	switch {
 	case o.Failed:
 		s += ", failed after " + latency.Format(float64(o.Latency))
 	case o.Acked:
 		s += ", acknowledged after " + latency.Format(float64(o.Latency))
 	case o.Over:
-		s += ", over, and never acknowledged"
+		s += ", over" + map[bool]string{true: ", and never acknowledged"}[o.Text == ""]
 	default:
 		s += ", under way at the cut"
 	}

@@ -90,7 +90,9 @@ type page struct {
 	Bill              plot.Figure
 	Sections          []section
 	Logged, Untimed   bool
-	Expected          bool // something was lost, as the scenario expects
+	Trees             bool        // the workload is one of ops
+	Figures           report.Grid // published figures beside ours; no rows where there are none
+	Expected          bool        // something was lost, as the scenario expects
 	Again, LogExample string
 }
 
@@ -103,8 +105,10 @@ type section struct {
 	Timeline  *plot.Figure // nil without a log
 	Data      *timelineData
 	Rows      []opRow
-	Survival  plot.Figure
+	Survival  plot.Figure // of one file
 	PerCell   int
+	Tree      string // of a workload of ops: the verdict summed up
+	Objects   []objectRow
 	Headline  string
 	Findings  report.Grid
 	MoreFound int
@@ -122,7 +126,7 @@ func newPage(r *evidence.Run) page {
 	p := page{
 		Run: r, Doc: r.Document, Facts: r.Document.Facts(), Survival: report.SurvivalGrid(r.Document.Calls),
 		Cost: report.CostGrid(r.Document.Calls), Cut: report.CutGrid(r.Document.Calls),
-		Bounds: evidence.Bounds(r.Scenario.Drive, int64(r.Scenario.Workload.Bytes)), Again: r.Document.Again(),
+		Figures: report.FigureGrid(r.Document), Bounds: evidence.Bounds(r.Scenario.Drive, int64(r.Scenario.Workload.Bytes)), Again: r.Document.Again(),
 	}
 	p.Untimed = len(p.Bounds) == 0
 	for _, e := range r.Document.Expectations {
@@ -142,6 +146,9 @@ func newPage(r *evidence.Run) page {
 		s := section{
 			Call: c, ID: callID(i), Latency: figures[callID(i)+"-latency"], Survival: figures[callID(i)+"-survival"],
 			Shapes: shapes(c.Ops), PerCell: plot.PerCell(len(c.Ops)),
+		}
+		if c.Tree != nil {
+			p.Trees, s.Tree, s.Objects = true, report.TreeText(c.Tree.Counts), objectRows(r.Document, c)
 		}
 		s.Findings, s.MoreFound = report.FindingGrid(*c.Call, report.DefaultFull)
 		s.Headline, s.Whys = report.Headline(*c.Call), whys(c.Findings)
@@ -198,6 +205,9 @@ func Figures(r *evidence.Run) []plot.Figure {
 		if len(c.Requests) > 0 {
 			list = append(list, timeline(c).Figure(callID(i)+"-timeline", c.Name()))
 			costs = append(costs, cost(c))
+		}
+		if c.Tree != nil {
+			continue // the page has a table of its objects
 		}
 		list = append(list, plot.Survival(callID(i)+"-survival", c.Name(), []plot.State{{Name: "what the cut left", Cells: classes(c.Ops)}}))
 	}

@@ -11,6 +11,10 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
+	"powercut/guest/inspect"
+	"powercut/harness/promise"
 	"powercut/harness/report"
 	"powercut/harness/report/evidence"
 )
@@ -64,6 +68,51 @@ func TestExpectedLoss(t *testing.T) {
 	r.Document.Held = true
 	if !strings.Contains(written(t, r), note) {
 		t.Error("an expected loss is not called so")
+	}
+}
+
+// TestTreePage: of a workload of ops each path has its line, with what was said of it;
+// and there is no map of blocks.
+func TestTreePage(t *testing.T) {
+	r := aRun(3)
+	r.Document.Workload.Ops = []string{"write <a> 1KiB", "fsync <a>", "mkdir d"}
+	for _, c := range r.Calls {
+		c.Call.Tree = &promise.Result{Counts: promise.Counts{Ops: 3, Syncs: 1, Lost: 1}}
+		c.Objects = []evidence.Object{
+			{Path: "<a>", There: true, Synced: 2, Findings: []promise.Finding{{Class: promise.Promised, Path: "<a>", Aspect: "name", Found: "missing", Sync: 2}}},
+			{Path: "d", There: true, Found: &inspect.Object{Path: "d", Mode: unix.S_IFDIR}},
+		}
+		for i := range c.Ops {
+			c.Ops[i].Text = r.Document.Workload.Ops[i]
+		}
+	}
+	p := written(t, r)
+	for _, want := range []string{
+		"3 ops begun, 1 sync call succeeded", `<th scope="row" class="l">&lt;a&gt;</th><td class="l">not there</td><td class="l">op 2: fsync &lt;a&gt;</td>`,
+		`<span class="bad">lost, promised</span>: name: missing (op 2: fsync &lt;a&gt;)`, `<td class="l">directory</td><td class="l">–</td><td class="l">as at the cut</td>`, "mkdir d",
+	} {
+		if !strings.Contains(p, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if strings.Contains(p, `id="c1-survival"`) {
+		t.Error("a tree has a map of blocks")
+	}
+}
+
+// TestFiguresOnPage: published figures stand beside ours, with their source.
+func TestFiguresOnPage(t *testing.T) {
+	r := aRun(3)
+	if strings.Contains(written(t, r), "Published figures") {
+		t.Error("figures without a source")
+	}
+	r.Document.Figures = &report.Published{Of: "a disk of 2004", Per: 1000, Why: "because"}
+	r.Document.Calls[0].Figure = report.NewFigure(8e9, 8e9, 4e9)
+	p := written(t, r)
+	for _, want := range []string{"Published figures beside ours", "a disk of 2004, for 1000 ops. because.", "<td class=\"\">8.00 s</td>", "<td class=\"\">0.50</td>"} {
+		if !strings.Contains(p, want) {
+			t.Errorf("the page lacks %q", want)
+		}
 	}
 }
 

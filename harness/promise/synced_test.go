@@ -1,0 +1,30 @@
+package promise
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestObjects: a sync call is about an inode, whatever it is called later.
+func TestObjects(t *testing.T) {
+	list := parse(t, strings.Split("write a 1KiB; fsync a; write b 1KiB; fsync b; rename b a; mkdir d; write d/x 1KiB; open d/x as @h; fsync @h; unlink d/x", "; ")...)
+	got, err := Objects(done(list))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]Object{
+		".": {There: true}, "a": {true, 4}, "b": {false, 4}, "d": {There: true}, "d/x": {false, 9},
+	}
+	if len(got) != len(want) {
+		t.Errorf("%v", got)
+	}
+	for path, o := range want {
+		if got[path] != o {
+			t.Errorf("%s: %+v, want %+v", path, got[path], o)
+		}
+	}
+	all, err := Objects(done(append(list, parse(t, "sync")...)))
+	if err != nil || all["d"].Synced != 11 || all["a"].Synced != 11 {
+		t.Errorf("after sync: %v, %v", all, err)
+	}
+}

@@ -1,0 +1,91 @@
+package evidence
+
+import (
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"powercut/guest/inspect"
+	"powercut/guest/ledger"
+	"powercut/guest/ops"
+	"powercut/harness/promise"
+	"powercut/harness/verdict"
+)
+
+// Object is a path of a workload of ops: found in the recovered tree, or missing there.
+type Object struct {
+	Path     string
+	Found    *inspect.Object // nil: not there
+	There    bool            // it was there when the last op had ended
+	Synced   int             // the last sync call that was about it, from 1; 0: none
+	Findings []promise.Finding
+}
+
+// tree makes the ops of a workload of ops, and the objects that they were about. A
+// sync call is kept or lost by what it promised; the other ops have no verdict.
+func (c *Call) tree(dir string, plan ops.Plan, records []ledger.Record) error {
+	h := promise.History{Plan: plan, Records: records, Started: uint64(c.Tree.Counts.Ops)}
+	known := c.Recovery.Class == verdict.Recovered && c.Tree.Unsupported == nil
+	for k := 1; k <= min(c.Tree.Counts.Ops, len(plan.Ops)); k++ {
+		c.Ops = append(c.Ops, Op{Number: k, Text: plan.Ops[k-1].String()})
+	}
+	c.timed(records)
+	for _, r := range records {
+		if r.Op == 0 || r.Op > uint64(len(c.Ops)) {
+			continue
+		}
+		o, op := &c.Ops[r.Op-1], plan.Ops[r.Op-1]
+		o.Failed = r.Errno != 0 && !op.Allows(unix.ErrnoName(unix.Errno(r.Errno)))
+		if o.Acked = op.Syncs() && r.Errno == 0; o.Acked && known {
+			o.Class = verdict.Kept
+		}
+	}
+	if !known {
+		return nil
+	}
+	for _, f := range c.Tree.Findings {
+		if f.Class != promise.Unpromised && f.Sync > 0 && f.Sync <= len(c.Ops) {
+			c.Ops[f.Sync-1].Class = verdict.Lost
+		}
+	}
+	var found inspect.Tree
+	if err := readJSON(filepath.Join(dir, "tree.json"), &found); err != nil {
+		return err
+	}
+	return c.objects(h, found)
+}
+
+// objects joins what was found, what was there, and what was said of each path.
+func (c *Call) objects(h promise.History, found inspect.Tree) error {
+	known, err := promise.Objects(h)
+	if err != nil {
+		return err
+	}
+	all := map[string]*Object{}
+	at := func(path string) *Object {
+		if all[path] == nil {
+			all[path] = &Object{Path: path, There: known[path].There, Synced: known[path].Synced}
+		}
+		return all[path]
+	}
+	for i, o := range found.Objects {
+		if o.Path != "lost+found" { // mkfs made it
+			at(o.Path).Found = &found.Objects[i]
+		}
+	}
+	for path, o := range known {
+		if o.There {
+			at(path)
+		}
+	}
+	for _, f := range c.Tree.Findings {
+		o := at(f.Path)
+		o.Findings = append(o.Findings, f)
+	}
+	for _, path := range slices.Sorted(maps.Keys(all)) {
+		c.Objects = append(c.Objects, *all[path])
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package evidence
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"powercut/guest/inspect"
+	"powercut/guest/ledger"
+	"powercut/guest/ops"
+	"powercut/harness/promise"
+	"powercut/harness/report"
+	"powercut/harness/verdict"
+)
+
+// TestTree: a file that is found, one that is missing though it was synced, an old name,
+// and an op that failed.
+func TestTree(t *testing.T) {
+	var plan ops.Plan
+	for _, line := range []string{"write a 1KiB", "fsync a", "write b 1KiB", "fsync b", "rename a c", "unlink x"} {
+		o, err := ops.Parse(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan.Ops = append(plan.Ops, o)
+	}
+	records := []ledger.Record{{Synced: true}}
+	for k := range plan.Ops {
+		records = append(records, ledger.Record{Op: uint64(k + 1), Start: 10, End: 20, Synced: k == 1 || k == 3})
+	}
+	records[6].Errno = int32(unix.EIO)
+	found := inspect.Tree{Objects: []inspect.Object{{Path: ".", Mode: unix.S_IFDIR}, {Path: "a", Mode: unix.S_IFREG}, {Path: "lost+found", Mode: unix.S_IFDIR}}}
+	dir := t.TempDir()
+	b, err := json.Marshal(found)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "tree.json"), b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c := &Call{Call: &report.Call{Recovery: verdict.Recovery{Class: verdict.Recovered}, Tree: &promise.Result{
+		Counts: promise.Counts{Ops: 6}, Findings: []promise.Finding{
+			{Class: promise.Promised, Path: "b", Aspect: "name", Found: "missing", Sync: 4},
+			{Class: promise.Unpromised, Path: "c", Aspect: "name", Found: "missing"},
+		},
+	}}}
+	if err := c.tree(dir, plan, records); err != nil {
+		t.Fatal(err)
+	}
+	classes := []verdict.Class{"", verdict.Kept, "", verdict.Lost, "", ""}
+	for i, o := range c.Ops {
+		if o.Class != classes[i] || o.Acked != (i == 1 || i == 3) || o.Failed != (i == 5) || o.Text != plan.Ops[i].String() || o.Latency != 10 {
+			t.Errorf("op %d: %+v", i+1, o)
+		}
+	}
+	type row struct {
+		path         string
+		found, there bool
+		synced, said int
+	}
+	want := []row{{".", true, true, 0, 0}, {"a", true, false, 2, 0}, {"b", false, true, 4, 1}, {"c", false, true, 2, 1}}
+	for i, o := range c.Objects {
+		if i >= len(want) || want[i] != (row{o.Path, o.Found != nil, o.There, o.Synced, len(o.Findings)}) {
+			t.Errorf("%+v", o)
+		}
+	}
+	if len(c.Objects) != len(want) {
+		t.Errorf("%d objects", len(c.Objects))
+	}
+}
