@@ -39,8 +39,11 @@ func (k Kernel) WithVariant(ctx context.Context, name string, stages func(text s
 	if err != nil {
 		return Kernel{}, err
 	}
-	target, err := k.target(v)
+	target, err := k.target(v.Name)
 	if err != nil {
+		return Kernel{}, err
+	}
+	if err := k.mayReplace(v.Module, v.Name); err != nil {
 		return Kernel{}, err
 	}
 	file, err := kbuild.Build(ctx, target, v, stages)
@@ -50,14 +53,23 @@ func (k Kernel) WithVariant(ctx context.Context, name string, stages func(text s
 	return k.replace(file, v.Name)
 }
 
-// target is the kernel as package kbuild wants it.
-func (k Kernel) target(v modules.Variant) (kbuild.Target, error) {
-	if k.suite == "" {
-		return kbuild.Target{}, &MisfitError{v.Name, k.Release, "such modules are built for kernels of Debian that are named (" +
-			strings.Join(Specs(), ", ") + "); build it yourself for a kernel of your own, and give the file with --module"}
+// ModuleSource fills dir, which is made, with what modules of the kernel are built
+// from: its headers and build scripts, and below source/ the folders of its source
+// that modules of ours change. It returns the folder for make -C. The kernel is one
+// of Debian that is named.
+func (k Kernel) ModuleSource(ctx context.Context, dir string) (headers string, err error) {
+	target, err := k.target("source")
+	if err != nil {
+		return "", err
 	}
-	if err := k.mayReplace(v.Module, v.Name); err != nil {
-		return kbuild.Target{}, err
+	return kbuild.Unpack(ctx, target, dir)
+}
+
+// target is the kernel as package kbuild wants it.
+func (k Kernel) target(module string) (kbuild.Target, error) {
+	if k.suite == "" {
+		return kbuild.Target{}, &MisfitError{module, k.Release, "such modules are built for kernels of Debian that are named (" +
+			strings.Join(Specs(), ", ") + "); build it yourself for a kernel of your own, and give the file with --module"}
 	}
 	_, version, _ := strings.Cut(k.Package, " ")
 	compiler, _, _ := strings.Cut(strings.Trim(k.config["CONFIG_CC_VERSION_TEXT"], `"`), " ")

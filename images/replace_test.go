@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"powercut/images/internal/kerneltest"
-	"powercut/images/modules"
 )
 
 // rebuilt is a tree of a kernel, as ownTree makes it, with modules that a
@@ -153,11 +152,7 @@ func TestWithVariantRefuses(t *testing.T) {
 	}
 	k.suite = "bookworm"
 	k.config = kernelConfig{"CONFIG_EXT4_FS": "y"}
-	v, err := modules.FindVariant("ext4-2.4-fsync")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := k.target(v); err == nil || !strings.Contains(err.Error(), "CONFIG_EXT4_FS=m") {
+	if _, err := k.WithVariant(t.Context(), "ext4-2.4-fsync", func(string) { t.Error("something was begun") }); err == nil || !strings.Contains(err.Error(), "CONFIG_EXT4_FS=m") {
 		t.Errorf("ext4 is built in: error %v", err)
 	}
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"text/tabwriter"
 
@@ -12,8 +13,9 @@ import (
 
 // modulesCommand is about kernel modules of ours, which guest.module names.
 type modulesCommand struct {
-	List  modulesList  `cmd:"" default:"1" help:"List the modules that guest.module may name."`
-	Build modulesBuild `cmd:"" help:"Build them, and keep them in the cache: a run builds what it needs by itself."`
+	List   modulesList   `cmd:"" default:"1" help:"List the modules that guest.module may name."`
+	Build  modulesBuild  `cmd:"" help:"Build them, and keep them in the cache: a run builds what it needs by itself."`
+	Source modulesSource `cmd:"" help:"Unpack what modules of one's own are built from: a kernel's headers, and its source of ext4 and jbd2."`
 }
 
 type modulesList struct{}
@@ -65,4 +67,34 @@ func (c *modulesBuild) Run(ctx context.Context, s Streams) error {
 		}
 	}
 	return nil
+}
+
+type modulesSource struct {
+	Dir    string `arg:"" help:"A folder, which is made."`
+	Kernel string `predictor:"kernel" help:"The kernel: debian:VERSION." default:"debian:6.1" placeholder:"KERNEL"`
+}
+
+// Help says how to go on.
+func (*modulesSource) Help() string {
+	return "It prints the folder of the headers, which is for make: make -C HEADERS M=$PWD CC=gcc modules, and then powercut run --module FILE.ko."
+}
+
+// Run unpacks.
+func (c *modulesSource) Run(ctx context.Context, s Streams) error {
+	if err := images.CheckSpec(c.Kernel); err != nil {
+		return &usageError{err}
+	}
+	if _, err := os.Lstat(c.Dir); err == nil {
+		return &usageError{fmt.Errorf("%s is there already: give the name of a new folder", c.Dir)}
+	}
+	k, err := images.Fetch(ctx, c.Kernel)
+	if err != nil {
+		return err
+	}
+	headers, err := k.ModuleSource(ctx, c.Dir)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(s.Out, headers)
+	return err
 }

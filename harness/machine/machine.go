@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -123,9 +124,19 @@ func (s Spec) modules() []string {
 	return all
 }
 
+// baseOptions are what every guest needs beside its modules: a boot from an initramfs,
+// a console, the agent's runtime, and the file systems and devices that it looks into.
+var baseOptions = []string{
+	"CONFIG_BLK_DEV_INITRD", "CONFIG_BINFMT_ELF", "CONFIG_SERIAL_8250_CONSOLE", "CONFIG_PCI", "CONFIG_ACPI",
+	"CONFIG_FUTEX", "CONFIG_EPOLL", "CONFIG_PROC_FS", "CONFIG_SYSFS", "CONFIG_DEVTMPFS",
+}
+
 // features are what the kernel must have, by the names of its options.
 func (s Spec) features() []images.Feature {
 	var out []images.Feature
+	for _, option := range baseOptions {
+		out = append(out, images.Feature{Config: option})
+	}
 	for _, m := range s.modules() {
 		out = append(out, images.FeatureOf(m))
 	}
@@ -138,7 +149,7 @@ func (s Spec) features() []images.Feature {
 // makeInitramfs finds out what the spec's initramfs holds, and makes it.
 func (m *Machine) makeInitramfs(ctx context.Context) error {
 	if gap := m.Spec.Kernel.Missing(m.Spec.features()...); len(gap) > 0 {
-		return fmt.Errorf("prepare guest: kernel %s has no %s, neither built in nor as a module", m.Spec.Kernel.Release, gap[0])
+		return fmt.Errorf("prepare guest: kernel %s has no %s, neither built in nor as a module", m.Spec.Kernel.Release, strings.Join(gap, ", "))
 	}
 	var err error
 	if m.modules, err = m.Spec.Kernel.Closure(m.Spec.modules()...); err != nil {

@@ -75,6 +75,28 @@ func (t Target) build(ctx context.Context, v modules.Variant, stages Stages) (st
 	return filepath.Join(dir, v.Name+".ko"), c.Prune(ctx, moduleKind, keepModules, key)
 }
 
+// Unpack fills dir, which must not be there yet, with what modules for t are built
+// from: below source/ the parts of the kernel's source that variants change, and the
+// headers, whose folder it returns, for make -C.
+func Unpack(ctx context.Context, t Target, dir string) (headers string, err error) {
+	c, err := cache.Default()
+	if err != nil {
+		return "", err
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return "", err
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return "", err
+	}
+	kit, err := t.kit(ctx, c)
+	if err != nil {
+		return "", err
+	}
+	w := workshop{dir: dir, release: t.Release}
+	return w.headers(), w.open(ctx, kit)
+}
+
 // key names everything that the modules of one entry depend on.
 func (t Target) key(v modules.Variant, cc compiler) (string, error) {
 	h := xxhash.New()
