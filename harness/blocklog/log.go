@@ -135,7 +135,12 @@ func Load(r io.ReaderAt, bytes int64) (*Log, error) {
 	}
 	// Each event takes eventSize bytes, whatever the header says.
 	l.Events = make([]Event, 0, min(le.Uint64(h[24:]), uint64(bytes/eventSize)))
-	return l, l.readEvents()
+	if err := l.readEvents(); err != nil || z == nil || z.broken == nil {
+		return l, err
+	}
+	// What is left of the file made sense: it does not go on, though the log did.
+	l.Truncated = false
+	return l, &Damage{Event: len(l.Events), Byte: l.end, What: z.broken}
 }
 
 func (l *Log) readEvents() error {

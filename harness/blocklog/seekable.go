@@ -150,6 +150,10 @@ type seekable struct {
 	file   io.ReaderAt
 	size   int64   // of the content
 	frames []frame // ascending
+	// broken says why the file has not all that the log had; nil: it has.
+	broken error
+	// rest is the content of a last frame that is not there to its end, as far as it is.
+	rest []byte
 
 	mu      sync.Mutex
 	decoder *zstd.Decoder // guarded by mu
@@ -160,7 +164,7 @@ type seekable struct {
 // frame says where a frame and its content lie.
 type frame struct {
 	at, from       int64 // in the file, and in the content
-	packed, length int
+	packed, length int   // packed is 0 for the rest
 }
 
 // unpacked is the content of a frame.
@@ -177,12 +181,79 @@ func newSeekable(file io.ReaderAt, bytes int64) (*seekable, error) {
 		return nil, nil
 	}
 	s := &seekable{file: file}
-	if err := s.readTable(bytes); err != nil {
-		return nil, err
-	}
 	var err error
 	s.decoder, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxFrame))
-	return s, err
+	if err != nil {
+		return nil, err
+	}
+	if s.broken = s.readTable(bytes); s.broken != nil {
+		s.walk(bytes)
+	}
+	return s, nil
+}
+
+// walk finds the frames without their table, up to the first that is not whole: what
+// that one holds until it breaks off becomes the rest.
+func (s *seekable) walk(bytes int64) {
+	s.frames, s.size = nil, 0
+	at := int64(0)
+	for {
+		f, err := s.measure(at, bytes)
+		if err != nil {
+			break
+		}
+		f.from = s.size
+		s.frames = append(s.frames, f)
+		at, s.size = at+int64(f.packed), s.size+int64(f.length)
+	}
+	in := io.NewSectionReader(s.file, at, bytes-at)
+	d, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxFrame))
+	if err != nil {
+		return
+	}
+	defer d.Close()
+	s.rest, _ = io.ReadAll(io.LimitReader(d, maxFrame)) // it ends with an error, as was to be expected
+	if len(s.rest) > 0 {
+		s.frames = append(s.frames, frame{from: s.size, length: len(s.rest)})
+		s.size += int64(len(s.rest))
+	}
+}
+
+// measure finds where the frame at a place of the file ends, as RFC 8878, section 3.1.1
+// has it: a header, blocks with a header of three bytes each, and a check sum.
+func (s *seekable) measure(at, bytes int64) (frame, error) {
+	var b [zstd.HeaderMaxSize]byte
+	n, err := s.file.ReadAt(b[:], at)
+	if err != nil && err != io.EOF {
+		return frame{}, err
+	}
+	var h zstd.Header
+	if err := h.Decode(b[:n]); err != nil {
+		return frame{}, err
+	}
+	if h.Skippable || !h.HasFCS || h.FrameContentSize == 0 || h.FrameContentSize > maxFrame {
+		return frame{}, errors.New("no frame of a log")
+	}
+	end := at + int64(h.HeaderSize)
+	for last := false; !last; {
+		if _, err := s.file.ReadAt(b[:3], end); err != nil {
+			return frame{}, err
+		}
+		block := uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16
+		size := int64(block >> 3)
+		if block>>1&3 == 1 { // one byte, many times
+			size = 1
+		}
+		last = block&1 != 0
+		end += 3 + size
+	}
+	if h.HasCheckSum {
+		end += 4
+	}
+	if end > bytes {
+		return frame{}, io.ErrUnexpectedEOF
+	}
+	return frame{at: at, packed: int(end - at), length: int(h.FrameContentSize)}, nil
 }
 
 // readTable finds the frames.
@@ -210,7 +281,7 @@ func (s *seekable) readTable(bytes int64) error {
 	var at int64
 	for e := table[tableHeader:]; len(e) > 0; e = e[tableEntry:] {
 		f := frame{at: at, from: s.size, packed: int(le.Uint32(e)), length: int(le.Uint32(e[4:]))}
-		if f.length == 0 || f.length > maxFrame || int64(f.packed) > begin-at {
+		if f.packed == 0 || f.length == 0 || f.length > maxFrame || int64(f.packed) > begin-at {
 			return fmt.Errorf("frame %d of %d bytes, with %d of content, is none", len(s.frames), f.packed, f.length)
 		}
 		s.frames = append(s.frames, f)
@@ -255,6 +326,9 @@ func (s *seekable) unpack(i int) ([]byte, error) {
 		return u.bytes, nil
 	}
 	f := s.frames[i]
+	if f.packed == 0 {
+		return s.rest, nil
+	}
 	s.packed = slices.Grow(s.packed[:0], f.packed)[:f.packed]
 	if _, err := s.file.ReadAt(s.packed, f.at); err != nil {
 		return nil, err

@@ -231,3 +231,72 @@ func TestSalvageCompressed(t *testing.T) {
 		}
 	}
 }
+
+// TestSalvageEnd: of a compressed log whose end is missing all is read that the file
+// still holds, of whole frames and of one that breaks off, and it is never taken for the
+// whole log.
+func TestSalvageEnd(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	random := rand.NewChaCha8([32]byte{})
+	w, err := Create(path, driveSize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const writes, length = 24, 512 << 10 // three frames
+	for i := range uint64(writes) {
+		payload := make([]byte, length)
+		random.Read(payload)
+		if err := w.Append(&Event{Kind: Arrive, Op: Write, Request: i + 1, Length: length}, payload); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if _, err := Compress(path); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(path + Suffix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := 3*tableEntry + tableHeader + tableFooter
+	for _, missing := range []int{1, table - 1, table, table + 1, 1 << 20, 5 << 20, 11 << 20, len(whole) - 100} {
+		left := len(whole) - missing
+		if err := os.Truncate(path+Suffix, int64(left)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(path); !errors.Is(err, ErrDamaged) {
+			t.Errorf("%d bytes missing: opened with %v", missing, err)
+		}
+		got, d, err := Salvage(path)
+		if left < 1<<10 { // not even one block of the first frame
+			if err == nil {
+				t.Errorf("%d bytes left: no error", left)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := len(got.Events)
+		// Of random bytes the file holds as many as of the log; a block of the last frame may
+		// be lost, of 128 KiB at most, and the event that is not whole.
+		if least := (left - (128 << 10)) / (length + eventSize); d == nil || n < min(least, writes) || !cmp.Equal(l.Events[:n], got.Events) {
+			t.Errorf("%d bytes missing: %d events, at least %d are there; %v", missing, n, least, d)
+		}
+		for _, e := range got.Events {
+			a, _ := l.Payload(e)
+			b, err := got.Payload(e)
+			if err != nil || !bytes.Equal(a, b) {
+				t.Fatalf("%d bytes missing: another payload of request %d, %v", missing, e.Request, err)
+			}
+		}
+		got.Close()
+	}
+}
