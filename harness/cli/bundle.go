@@ -53,12 +53,18 @@ func (c *bundleCommand) judge(ctx context.Context, s Streams, t *talk, k *bundle
 	return err
 }
 
-func writeBundle(ctx context.Context, s Streams, k *bundle.Case, path string) error {
+// keepBundle writes a bundle of a case that has a verdict.
+func keepBundle(ctx context.Context, k *bundle.Case, path string) error {
 	base, err := k.Call.Past().Base(ctx)
 	if err != nil {
 		return err
 	}
-	if err := k.Write(path, base); err != nil {
+	return k.Write(path, base)
+}
+
+// writeBundle writes a bundle, and says so.
+func writeBundle(ctx context.Context, s Streams, k *bundle.Case, path string) error {
+	if err := keepBundle(ctx, k, path); err != nil {
 		return err
 	}
 	info, err := os.Stat(path)

@@ -19,19 +19,20 @@ import (
 )
 
 type exploreCommand struct {
-	What    string        `arg:"" predictor:"scenario" name:"scenario|run" help:"A scenario, which is run first; or the folder of a run, or of one of its calls."`
-	Budget  time.Duration `help:"For how long, in all." default:"10m" placeholder:"TIME"`
-	States  int           `help:"At most so many states of each call. Default: as many as the budget allows." placeholder:"N"`
-	Seed    *uint64       `help:"What order and random states follow from, and of a scenario its run. Default: the run's; of a scenario a new one." placeholder:"N"`
-	NoPrune bool          `help:"Recover each state whose content is new, also where it agrees with a checked one on all that recovery read."`
-	Jobs    int           `help:"Guests at work at the same time. Default: one for each processor." placeholder:"N"`
-	Resume  bool          `help:"Go on where the exploration before ended: what it had checked is not checked again."`
-	JSON    bool          `name:"json" help:"Print one JSON document in place of the text."`
-	Set     []string      `help:"Override a value of the scenario; may be repeated." placeholder:"a.b=value" sep:"none"`
-	Kernel  string        `predictor:"kernel" help:"A kernel of one's own: that of the run, or in place of the scenario's." placeholder:"KERNEL"`
-	Modules string        `help:"Its modules: a lib/modules/RELEASE folder." placeholder:"DIR" type:"existingdir"`
-	Runs    string        `help:"Where run folders go." default:"runs" placeholder:"DIR"`
-	QEMU    string        `name:"qemu" help:"The QEMU binary." placeholder:"PATH"`
+	What     string        `arg:"" predictor:"scenario" name:"scenario|run" help:"A scenario, which is run first; or the folder of a run, or of one of its calls."`
+	Budget   time.Duration `help:"For how long, in all." default:"10m" placeholder:"TIME"`
+	States   int           `help:"At most so many states of each call. Default: as many as the budget allows." placeholder:"N"`
+	Seed     *uint64       `help:"What order and random states follow from, and of a scenario its run. Default: the run's; of a scenario a new one." placeholder:"N"`
+	NoPrune  bool          `help:"Recover each state whose content is new, also where it agrees with a checked one on all that recovery read."`
+	NoShrink bool          `help:"Leave the first violation of a call as it was found, and write no bundle of it."`
+	Jobs     int           `help:"Guests at work at the same time. Default: one for each processor." placeholder:"N"`
+	Resume   bool          `help:"Go on where the exploration before ended: what it had checked is not checked again."`
+	JSON     bool          `name:"json" help:"Print one JSON document in place of the text."`
+	Set      []string      `help:"Override a value of the scenario; may be repeated." placeholder:"a.b=value" sep:"none"`
+	Kernel   string        `predictor:"kernel" help:"A kernel of one's own: that of the run, or in place of the scenario's." placeholder:"KERNEL"`
+	Modules  string        `help:"Its modules: a lib/modules/RELEASE folder." placeholder:"DIR" type:"existingdir"`
+	Runs     string        `help:"Where run folders go." default:"runs" placeholder:"DIR"`
+	QEMU     string        `name:"qemu" help:"The QEMU binary." placeholder:"PATH"`
 }
 
 // Help says what is explored, and what the exit code means.
@@ -39,6 +40,7 @@ func (*exploreCommand) Help() string {
 	return "Every position of a run's block log is a cut, and at each anything that a power cut may leave of the volatile writes is a state. " +
 		"Each is recovered by a real guest, unless an equal one was, and judged by what had been acknowledged there. First come the acks with all that is volatile lost. " +
 		"Exits with 0 if no state that was decided breaks a promise, and with 1 if one does, or does not recover. " +
+		"The first violation of each call is then reduced to the earliest cut and the fewest missing writes that fail in the same way, and kept in CALL/violation.tar.zst, for 'powercut replay'. " +
 		"What was found is in CALL/explored.json of the run folder; 'powercut log state' makes an image of a state."
 }
 
@@ -54,8 +56,9 @@ type exploration struct {
 
 // The files that an exploration leaves in a call's folder.
 const (
-	exploredFile = "explored.json"
-	outcomesFile = "explored.jsonl"
+	exploredFile  = "explored.json"
+	outcomesFile  = "explored.jsonl"
+	violationFile = "violation.tar.zst"
 )
 
 // Run explores.
@@ -201,7 +204,38 @@ func (c *exploreCommand) call(ctx context.Context, lab *campaign.Lab, past *camp
 	}
 	c.watch(&o, name, t, progress)
 	r, err = explore.Explore(ctx, s, o)
+	if err == nil && len(r.Violations) > 0 && !c.NoShrink {
+		r.Shrunk, err = c.shrink(ctx, filepath.Join(past.Folder, name), r.Violations[0].State, progress)
+	}
 	return r, errors.Join(err, o.Store.Close(), keepExplored(filepath.Join(past.Folder, name, exploredFile), r))
+}
+
+// shrinkTests bounds the states that a violation is reduced with.
+const shrinkTests = 100
+
+// shrink makes a failing state of the call in a folder small, and a bundle of it.
+func (c *exploreCommand) shrink(ctx context.Context, folder, state string, progress *stages) (_ *explore.Shrunk, err error) {
+	k, err := caseArg{Case: folder, State: state}.open()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, k.Close()) }()
+	// The recording says which kernel it was made with.
+	replay, err := guestFlags{Kernel: c.Kernel, Modules: c.Modules, QEMU: c.QEMU}.replay(ctx, k, progress, false)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, replay.Close()) }()
+	small, err := replay.Shrink(ctx, k.State, shrinkTests)
+	if err != nil {
+		return nil, err
+	}
+	k.State, k.Verdict, k.Told = small.State, small.Verdict, small.Told
+	path := filepath.Join(folder, violationFile)
+	if err := keepBundle(ctx, k, path); err != nil {
+		return nil, err
+	}
+	return &explore.Shrunk{State: small.State.String(), Tests: small.Tests, Minimal: small.Minimal, Told: small.Told, Bundle: path}, nil
 }
 
 // shownAtOnce bounds the violations of one call that are told as they are found.
@@ -254,7 +288,7 @@ func (c *exploreCommand) print(w io.Writer, doc *exploration) error {
 		if err := r.Write(w); err != nil {
 			return err
 		}
-		if len(r.Violations) > 0 {
+		if len(r.Violations) > 0 && r.Shrunk == nil {
 			fmt.Fprintf(w, "  why, and in one file: powercut shrink %s --state '%s' -o %s.tar.zst\n",
 				filepath.Join(doc.Folder, r.Call), r.Violations[0].State, r.Call)
 		}

@@ -32,9 +32,11 @@ type Report struct {
 	// Violations are the first of these.
 	Violations []Violation `json:"violations"`
 	Confirmed  int         `json:"confirmed"` // of their outcomes, by a fresh guest
-	Ended      End         `json:"ended"`
-	Seconds    float64     `json:"seconds"`
-	Checks     Checks      `json:"checks"`
+	// Shrunk is the first of them made small; nil where nobody did.
+	Shrunk  *Shrunk `json:"shrunk,omitempty"`
+	Ended   End     `json:"ended"`
+	Seconds float64 `json:"seconds"`
+	Checks  Checks  `json:"checks"`
 }
 
 // States counts states. Cut is Checked + Equal + Pruned, but for what was under way when
@@ -68,6 +70,16 @@ type Uncovered struct {
 	Position int    `json:"position"` // of the ack
 	Reason   string `json:"reason"`
 	Why      string `json:"why"`
+}
+
+// Shrunk is a violation reduced to the earliest cut and the fewest missing writes that
+// fail in the same way.
+type Shrunk struct {
+	State   string   `json:"state"`
+	Tests   int      `json:"tests"`   // states that were tried
+	Minimal bool     `json:"minimal"` // nothing more can be taken away
+	Told    []string `json:"told"`    // why it fails, in words
+	Bundle  string   `json:"bundle"`  // the file with all that recovers it again
 }
 
 // Violation is a state that breaks a promise, or does not recover.
@@ -193,6 +205,7 @@ func (r *Report) Write(w io.Writer) error {
 			fmt.Fprintf(&b, "    %s\n", v)
 		}
 	}
+	r.Shrunk.write(&b)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -210,4 +223,15 @@ func (r *Report) writeUncovered(b *strings.Builder) {
 	}
 	u := r.Uncovered[0]
 	fmt.Fprintf(b, "  by the log alone: the data of %d acknowledged ops was volatile at its ack; first op %d: %s\n", len(r.Uncovered), u.Op, u.Why)
+}
+
+func (s *Shrunk) write(b *strings.Builder) {
+	if s == nil {
+		return
+	}
+	fmt.Fprintf(b, "  the first made small, after %d states: %s\n", s.Tests, s.State)
+	for _, line := range s.Told {
+		fmt.Fprintf(b, "    %s\n", line)
+	}
+	fmt.Fprintf(b, "    in one file: powercut replay %s\n", s.Bundle)
 }
