@@ -54,9 +54,8 @@ type exploration struct {
 	Held     bool              `json:"held"`
 }
 
-// The files that an exploration leaves in a call's folder.
+// The files that an exploration leaves in a call's folder, beside explore.ReportFile.
 const (
-	exploredFile  = "explored.json"
 	outcomesFile  = "explored.jsonl"
 	violationFile = "violation.tar.zst"
 )
@@ -93,6 +92,9 @@ func (c *exploreCommand) Run(ctx context.Context, s Streams, t *talk) (err error
 		}
 	}
 	progress.Done()
+	if err := keepPage(ctx, &past.Document); err != nil { // what was found is as good without it
+		t.Warn("no page for a browser", "error", err)
+	}
 	if err = errors.Join(err, c.print(s.Out, doc)); err != nil {
 		return err
 	}
@@ -207,7 +209,7 @@ func (c *exploreCommand) call(ctx context.Context, lab *campaign.Lab, past *camp
 	if err == nil && len(r.Violations) > 0 && !c.NoShrink {
 		r.Shrunk, err = c.shrink(ctx, filepath.Join(past.Folder, name), r.Violations[0].State, progress)
 	}
-	return r, errors.Join(err, o.Store.Close(), keepExplored(filepath.Join(past.Folder, name, exploredFile), r))
+	return r, errors.Join(err, o.Store.Close(), keepExplored(filepath.Join(past.Folder, name, explore.ReportFile), r))
 }
 
 // shrinkTests bounds the states that a violation is reduced with.

@@ -76,6 +76,7 @@ const (
 type Verdict struct {
 	Recovery verdict.Recovery
 	Result   *verdict.Result // nil where nothing was read back
+	Runs     []Run           // of its ops
 }
 
 // Broken tells whether a promise was broken, or the file system not recovered.
@@ -371,7 +372,7 @@ func (e *exploration) judge(h verdict.History, o *outcome) Verdict {
 	v, ok := e.verdicts[key]
 	if !ok {
 		result := verdict.Judge(h, o.survivors(h.Plan, e.contents))
-		v = Verdict{Recovery: o.recovery, Result: &result}
+		v = Verdict{Recovery: o.recovery, Result: &result, Runs: runsOf(result.Ops)}
 		result.Ops, _ = broken(&result) // the others are many, and of no use
 		e.verdicts[key] = v
 	}

@@ -21,6 +21,9 @@ const (
 	EndFailed      End = "the harness failed"
 )
 
+// ReportFile is where a call's folder keeps the report of its exploration.
+const ReportFile = "explored.json"
+
 // Report is what an exploration found of one recording.
 type Report struct {
 	Call      string      `json:"call"`
@@ -93,7 +96,27 @@ type Violation struct {
 	Counts   verdict.Counts   `json:"counts"`
 	// Ops are the first ops that are lost or foreign.
 	Ops  []verdict.OpVerdict `json:"ops"`
+	Runs []Run               `json:"runs,omitempty"` // all ops; none where nothing was read back
 	Text string              `json:"text"`
+}
+
+// Run is a row of ops with one verdict.
+type Run struct {
+	First int           `json:"first"`
+	Last  int           `json:"last"`
+	Class verdict.Class `json:"class"`
+}
+
+// runsOf joins neighbours of one verdict.
+func runsOf(ops []verdict.OpVerdict) (runs []Run) {
+	for _, o := range ops {
+		if n := len(runs); n > 0 && runs[n-1].Class == o.Class && runs[n-1].Last == o.Op-1 {
+			runs[n-1].Last = o.Op
+			continue
+		}
+		runs = append(runs, Run{o.Op, o.Op, o.Class})
+	}
+	return runs
 }
 
 // The bounds of what a report names.
@@ -129,6 +152,7 @@ func (r *Report) violation(j job, h verdict.History, v Verdict, how How) Violati
 	} else {
 		out.Counts = v.Result.Counts
 		out.Ops, out.Text = broken(v.Result)
+		out.Runs = v.Runs
 	}
 	r.Broken++
 	if len(r.Violations) < maxViolations {

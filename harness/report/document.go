@@ -1,7 +1,7 @@
 // Package report shows what a run found: as a table for a terminal and as one
 // JSON document. It also draws the progress line of a running campaign.
 //
-// A Document is plain data. Table and Summary print it in at most Width
+// A Document is plain data. Table and Runs print it in at most Width
 // columns, JSON and JSONAll write it, and Fields describes it.
 package report
 

@@ -9,12 +9,12 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// Width is the number of terminal columns that Table and Summary keep to. Only
+// Width is the number of terminal columns that Table and Runs keep to. Only
 // a single word that is longer, such as the path of a run folder, sticks out:
 // a path that is cut in two cannot be copied.
 const Width = 100
 
-// Options say how Table and Summary print.
+// Options say how Table and Runs print.
 type Options struct {
 	// Colour allows ANSI colours. Whether the writer is a terminal, and whether
 	// NO_COLOR is set, is for the caller to find out.

@@ -62,18 +62,18 @@ func TestGolden(t *testing.T) {
 	table := func(d *Document, o Options) func(*bytes.Buffer) error {
 		return func(b *bytes.Buffer) error { return Table(b, d, o) }
 	}
-	summary := func(docs []*Document, o Options) func(*bytes.Buffer) error {
-		return func(b *bytes.Buffer) error { return Summary(b, docs, o) }
+	several := func(docs []*Document, o Options) func(*bytes.Buffer) error {
+		return func(b *bytes.Buffer) error { return Runs(b, docs, o) }
 	}
 	tests := map[string]func(*bytes.Buffer) error{
 		"ext3-overwrite.txt":       table(ext3Overwrite(), Options{Explain: true}),
 		"barrier-off.txt":          table(barrierOff(), Options{}),
 		"barrier-off-colour.txt":   table(barrierOff(), Options{Colour: true, Full: 2, Explain: true}),
 		"empty.txt":                table(&Document{Scenario: "empty"}, Options{}),
-		"summary-family.txt":       summary([]*Document{ext3Overwrite(), barrierOff()}, Options{}),
-		"summary-seeds.txt":        summary(manySeeds(), Options{Explain: true}),
-		"summary-seeds-colour.txt": summary(manySeeds(), Options{Colour: true}),
-		"summary-of-nothing.txt":   summary(nil, Options{Explain: true}),
+		"summary-family.txt":       several([]*Document{ext3Overwrite(), barrierOff()}, Options{}),
+		"summary-seeds.txt":        several(manySeeds(), Options{Explain: true}),
+		"summary-seeds-colour.txt": several(manySeeds(), Options{Colour: true}),
+		"summary-of-nothing.txt":   several(nil, Options{Explain: true}),
 		"matrix.txt":               func(b *bytes.Buffer) error { return Runs(b, append(aMatrix(), barrierOff()), Options{}) },
 		"matrix-explained.txt":     func(b *bytes.Buffer) error { return Runs(b, aMatrix(), Options{Explain: true}) },
 		"qcow2-kill.txt":           table(onQcow2(), Options{}),
@@ -113,7 +113,7 @@ func TestColourOnlyPaints(t *testing.T) {
 	for _, d := range []*Document{ext3Overwrite(), barrierOff()} {
 		var plain, coloured bytes.Buffer
 		for b, o := range map[*bytes.Buffer]Options{&plain: {}, &coloured: {Colour: true}} {
-			if err := errors.Join(Table(b, d, o), Summary(b, []*Document{d}, o)); err != nil {
+			if err := errors.Join(Table(b, d, o), Runs(b, []*Document{d}, o)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -193,7 +193,7 @@ func TestPage(t *testing.T) {
 		d := anyDocument(t)
 		o := Options{Explain: rapid.Bool().Draw(t, "explain"), Full: rapid.IntRange(0, 12).Draw(t, "full")}
 		var b bytes.Buffer
-		if err := errors.Join(Table(&b, d, o), Summary(&b, []*Document{d, barrierOff()}, o)); err != nil {
+		if err := errors.Join(Table(&b, d, o), Runs(&b, []*Document{d, barrierOff()}, o)); err != nil {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(b.String()) {
@@ -434,7 +434,7 @@ func TestWriterFails(t *testing.T) {
 	d := ext3Overwrite()
 	for name, err := range map[string]error{
 		"Table":   Table(brokenWriter{}, d, Options{}),
-		"Summary": Summary(brokenWriter{}, []*Document{d}, Options{}),
+		"Runs":    Runs(brokenWriter{}, []*Document{d}, Options{}),
 		"JSON":    JSON(brokenWriter{}, d),
 		"JSONAll": JSONAll(brokenWriter{}, []*Document{d}),
 	} {

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"io"
 	"path"
 	"slices"
 	"strconv"
@@ -12,16 +11,6 @@ import (
 
 	"powercut/harness/verdict"
 )
-
-// Summary prints several runs, one row each, and says last how many held.
-func Summary(w io.Writer, docs []*Document, o Options) error {
-	p := &page{colour: o.Colour}
-	if len(docs) > 0 {
-		p.runs(docs, o.Explain)
-	}
-	p.verdict(docs)
-	return p.writeTo(w)
-}
 
 // runs draws the table of runs in the airiest form that fits. Where the folders
 // find no room beside the rest, those of the runs that did not hold stand below.
@@ -84,7 +73,7 @@ func callsOf(docs []*Document) []string {
 	return list
 }
 
-// runColumns are the columns of Summary; the last one is the folder. What each
+// runColumns are the columns of the table of runs; the last one is the folder. What each
 // call lost is in a column of its own, and in that of lostByColumn.
 func runColumns(docs []*Document) []column[*Document] {
 	parent := parentOf(docs)

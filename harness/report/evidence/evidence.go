@@ -16,6 +16,7 @@ import (
 	"powercut/guest/ledger"
 	"powercut/guest/workload"
 	"powercut/harness/campaign"
+	"powercut/harness/explore"
 	"powercut/harness/report"
 	"powercut/harness/trace"
 	"powercut/harness/verdict"
@@ -39,6 +40,7 @@ type Call struct {
 	CutTime  time.Duration   // since the log was begun: the time of its last event
 	Console  []string        // of the guest that was cut, the last lines
 	Fresh    []string        // of the guest that recovered, the last lines
+	Explored *explore.Report // what powercut explore has found; nil: it was not asked
 	Damage   string          // where the log ends before its time; empty: nowhere
 }
 
@@ -132,6 +134,9 @@ func open(ctx context.Context, past *campaign.Past, c *report.Call) (*Call, erro
 	if out.Fresh, err = tail(filepath.Join(dir, "recovery", "console.txt")); err != nil {
 		return nil, err
 	}
+	if err := out.explored(dir); err != nil {
+		return nil, err
+	}
 	records, err := ledger.ReadFile(filepath.Join(dir, "ledger"))
 	if err != nil {
 		return nil, err
@@ -150,6 +155,17 @@ func open(ctx context.Context, past *campaign.Past, c *report.Call) (*Call, erro
 		}
 	}
 	return out, nil
+}
+
+// explored reads what an exploration left, if there was one.
+func (c *Call) explored(dir string) error {
+	var r explore.Report
+	err := readJSON(filepath.Join(dir, explore.ReportFile), &r)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	c.Explored = &r
+	return err
 }
 
 // readJSON reads a file of the run folder.

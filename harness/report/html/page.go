@@ -109,6 +109,7 @@ type section struct {
 	PerCell   int
 	Tree      string // of a workload of ops: the verdict summed up
 	Objects   []objectRow
+	Explored  *explored // nil where it was not explored
 	Headline  string
 	Findings  report.Grid
 	MoreFound int
@@ -150,6 +151,7 @@ func newPage(r *evidence.Run) page {
 		if c.Tree != nil {
 			p.Trees, s.Tree, s.Objects = true, report.TreeText(c.Tree.Counts), objectRows(r.Document, c)
 		}
+		s.Explored = newExplored(c, figures[callID(i)+"-explored"])
 		s.Findings, s.MoreFound = report.FindingGrid(*c.Call, report.DefaultFull)
 		s.Headline, s.Whys = report.Headline(*c.Call), whys(c.Findings)
 		if f, ok := figures[callID(i)+"-timeline"]; ok {
@@ -205,6 +207,11 @@ func Figures(r *evidence.Run) []plot.Figure {
 		if len(c.Requests) > 0 {
 			list = append(list, timeline(c).Figure(callID(i)+"-timeline", c.Name()))
 			costs = append(costs, cost(c))
+		}
+		if states := brokenStates(c); len(states) > 0 {
+			f := plot.Survival(callID(i)+"-explored", c.Name(), states)
+			f.Name, f.Title = c.Name()+"-explored", "What other cuts lost of "+c.Name()
+			list = append(list, f)
 		}
 		if c.Tree != nil {
 			continue // the page has a table of its objects

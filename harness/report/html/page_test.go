@@ -14,9 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"powercut/guest/inspect"
+	"powercut/harness/explore"
 	"powercut/harness/promise"
 	"powercut/harness/report"
 	"powercut/harness/report/evidence"
+	"powercut/harness/verdict"
 )
 
 func written(t *testing.T, r *evidence.Run) string {
@@ -97,6 +99,38 @@ func TestTreePage(t *testing.T) {
 	}
 	if strings.Contains(p, `id="c1-survival"`) {
 		t.Error("a tree has a map of blocks")
+	}
+}
+
+// TestExploredPage: what an exploration found has its place, a line of the map for each
+// state that was read back and breaks a promise, and a column for each op.
+func TestExploredPage(t *testing.T) {
+	r := aRun(5)
+	if strings.Contains(written(t, r), "what other cuts leave") {
+		t.Error("an exploration that was not there")
+	}
+	r.Calls[0].Explored = &explore.Report{Call: "O_SYNC", Positions: 30, States: explore.States{Checked: 20, Equal: 5}, Ended: explore.EndAll}
+	r.Calls[1].Explored = &explore.Report{
+		Call: "fsync", Positions: 40, States: explore.States{Checked: 20, Pruned: 5}, Broken: 3, Ended: explore.EndBudget,
+		Shrunk: &explore.Shrunk{State: "9", Tests: 4, Told: []string{"op 1 was <acked>"}, Bundle: "runs/x/v.tar.zst"},
+		Violations: []explore.Violation{
+			{State: "12 without 3", Acked: 2, Counts: verdict.Counts{Lost: 1}, Text: "op 1 lost <b>", Runs: []explore.Run{{First: 1, Last: 1, Class: verdict.Lost}, {First: 2, Last: 2, Class: verdict.Kept}}},
+			{State: "17 without " + strings.Repeat("4,", 200) + "5", Text: "mount failed: no"},
+			{State: "30", Acked: 5, Counts: verdict.Counts{Lost: 2}, Text: "ops lost", Runs: []explore.Run{{First: 1, Last: 3, Class: verdict.Kept}, {First: 4, Last: 5, Class: verdict.Lost}}},
+		},
+	}
+	states := brokenStates(r.Calls[1])
+	if len(states) != 2 || states[0].Name != "12" || len(states[0].Cells) != 5 || len(states[1].Cells) != 5 || states[1].Cells[3] != verdict.Lost || states[0].Cells[2] != "" {
+		t.Errorf("%v", states)
+	}
+	p := written(t, r)
+	for _, want := range []string{
+		"O_SYNC: what other cuts leave", "No state breaks a promise.", "25 states of 40 cuts were decided: 20 recovered", "3 states break a promise.",
+		"as far as 4 states allowed: 9", "op 1 was &lt;acked&gt;", "powercut replay runs/x/v.tar.zst", "op 1 lost &lt;b&gt;", "4, …", `id="c2-explored"`, "12: 1 lost, 1 kept, 3 not known",
+	} {
+		if !strings.Contains(p, want) {
+			t.Errorf("the page lacks %q", want)
+		}
 	}
 }
 
