@@ -172,5 +172,6 @@ func meanings() map[string]string {
 		"trace.Bill.Flushes":        "flush requests",
 		"trace.Bill.FUAWrites":      "writes with the FUA flag, of whatever class",
 		"trace.Bill.DriveTime":      "time in which a request of the op was between arrival and reply, nanoseconds",
+		"trace.Bill.GuestTime":      "time that the op took besides, nanoseconds: the guest's processor and its queue; the median over the ops. 0 where ops run at the same time",
 	}
 }

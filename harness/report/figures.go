@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"powercut/harness/latency"
@@ -50,6 +51,7 @@ type beside struct {
 	ours     []float64 // of each run, as is all below
 	ratio    []float64
 	drive    []float64 // nanoseconds of an op in which a request of it was with the drive
+	guest    []float64 // nanoseconds of an op besides, as a rule
 	taken    []float64 // nanoseconds of an op
 	turn     float64   // of the disk, milliseconds; 0 where there is none
 	bill     [4][]float64
@@ -84,7 +86,8 @@ func (r *beside) add(c Call) {
 
 // cost adds what a run says of the call's cost.
 func (r *beside) cost(c Call) {
-	r.drive, r.taken = append(r.drive, c.Bill.DriveTime), append(r.taken, c.Latency.Mean)
+	r.drive, r.guest = append(r.drive, c.Bill.DriveTime), append(r.guest, c.Bill.GuestTime)
+	r.taken = append(r.taken, c.Latency.Mean)
 	for i, n := range []float64{c.Bill.DataWrites, c.Bill.JournalWrites, c.Bill.MetadataWrites, c.Bill.Flushes} {
 		r.bill[i] = append(r.bill[i], n)
 	}
@@ -119,11 +122,21 @@ func besideColumns() []column[*beside] {
 			cell: func(r *beside) string { return fmt.Sprintf("%.2f", Median(r.ratio)) },
 		},
 		{
-			name: "with the\ndrive", first: true, legend: "of an op's time on the guest's clock, the part in which a request of it was with the drive, by the host's: the rest is the guest's processor, and a busy host",
-			cell: func(r *beside) string { return fmt.Sprintf("%.0f %%", 100*Median(r.drive)/max(Median(r.taken), 1)) },
+			name: "with the\ndrive", first: true, legend: "of an op's time on the guest's clock, the part in which a request of it was with the drive, by the host's",
+			cell: func(r *beside) string { return r.share(Median(r.drive)) },
 		},
 		{
-			name: "turns\n/op", legend: "that part in revolutions of the disk",
+			name: "in the\nguest", legend: "the part of the guest's processor, and of its queue of requests: what the ops take besides, in the median",
+			cell:  func(r *beside) string { return r.ifApart(Median(r.guest)) },
+			shown: (*beside).apart,
+		},
+		{
+			name: "held\nup", legend: "what is left of the mean: some ops were held up, most often because the host had no processor for the guest",
+			cell:  func(r *beside) string { return r.ifApart(r.heldUp()) },
+			shown: (*beside).apart,
+		},
+		{
+			name: "turns\n/op", legend: "the part with the drive in revolutions of the disk",
 			cell: func(r *beside) string {
 				if r.turn == 0 {
 					return none
@@ -141,6 +154,45 @@ func besideColumns() []column[*beside] {
 	return cols
 }
 
+// share writes a part of an op's time.
+func (r *beside) share(part float64) string {
+	return fmt.Sprintf("%.0f %%", 100*part/max(Median(r.taken), 1))
+}
+
+// ifApart does so where the parts are known.
+func (r *beside) ifApart(part float64) string {
+	if !r.apart() {
+		return none
+	}
+	return r.share(part)
+}
+
+// apart tells whether the guest's part is known: not where ops run at the same time.
+func (r *beside) apart() bool { return Median(r.guest) > 0 }
+
+// heldUp is what is left of the mean, in nanoseconds.
+func (r *beside) heldUp() float64 {
+	return max(0, Median(r.taken)-Median(r.drive)-Median(r.guest))
+}
+
+// tolerable is the share of an op's time up to which a busy host leaves its mean alone.
+const tolerable = 0.1
+
+// busy says of which rows the mean says more of the host than of guest and drive; ""
+// where of none.
+func busy(rows []*beside) string {
+	var of []string
+	for _, r := range rows {
+		if r.apart() && r.heldUp() > tolerable*Median(r.taken) {
+			of = append(of, fmt.Sprintf("%s (%s of %s)", strings.TrimLeft(r.scenario+" "+r.call, " "), latency.Format(r.heldUp()), latency.Format(Median(r.taken))))
+		}
+	}
+	if len(of) == 0 {
+		return ""
+	}
+	return "the machine was too busy to judge the mean of " + strings.Join(of, ", ")
+}
+
 // figures shows the published figures of one run beside its own.
 func (p *page) figures(d *Document) {
 	rows := besides([]*Document{d})
@@ -148,8 +200,9 @@ func (p *page) figures(d *Document) {
 		return
 	}
 	p.blank()
-	p.line(fitting(p, besideColumns()[:6], rows))
+	p.line(fitting(p, visible(besideColumns()[:8], rows), rows))
 	p.published(d.Figures)
+	p.busy(rows)
 }
 
 // FigureGrid holds the published figures of a run against its own, one row a call that
@@ -164,6 +217,19 @@ func (p *page) published(f *Published) {
 	p.hang(10, faint, "  theirs", f.Of+perOps(f.Per))
 	if f.Why != "" {
 		p.hang(10, faint, "  why", f.Why)
+	}
+}
+
+// busy says where the host was; the rows of a page are of one scenario.
+func (p *page) busy(rows []*beside) {
+	var own []*beside
+	for _, r := range rows {
+		one := *r
+		one.scenario = ""
+		own = append(own, &one)
+	}
+	if s := busy(own); s != "" {
+		p.hang(10, amber, "  BUSY", s)
 	}
 }
 
@@ -183,8 +249,9 @@ func (p *page) allFigures(docs []*Document, legend bool) {
 			continue
 		}
 		p.line(p.paint(bold, scenario) + runsText(len(of)))
-		p.line(fitting(p, besideColumns(), rows))
+		p.line(fitting(p, visible(besideColumns(), rows), rows))
 		p.published(of[0].Figures)
+		p.busy(rows)
 		p.blank()
 		if legend {
 			explain(p, besideColumns()[1:])

@@ -17,6 +17,7 @@ type Study struct {
 	Costs       Grid     // latencies and bill of each cell and call
 	Comparisons []Comparison
 	Lost        []string // what was lost, where anything was: "cell, call: 30 of 30"
+	Busy        string   // of what the host was too busy to judge; empty where of nothing
 	Picture     plot.Figure
 	Runs        int // of each cell; of the one that was run most
 }
@@ -69,6 +70,7 @@ func study(name string, docs []*Document) Study {
 			s.Lost = append(s.Lost, fmt.Sprintf("%s: %d of %d", strings.Trim(r.scenario+", "+r.call, ", "), r.lost, r.acked))
 		}
 	}
+	s.Busy = busy(besideOf(rows))
 	cell := column[*beside]{
 		name: "cell", left: true, legend: "of the matrix", cell: func(r *beside) string { return r.scenario },
 		shown: func(r *beside) bool { return r.scenario != "" },
@@ -77,6 +79,15 @@ func study(name string, docs []*Document) Study {
 	s.Costs = grid(visible(costedColumns(), rows), rows)
 	s.Picture = picture(name, docs[0].About, rows)
 	return s
+}
+
+// besideOf is what rows have in common with those of figures.
+func besideOf(rows []*costed) []*beside {
+	var out []*beside
+	for _, r := range rows {
+		out = append(out, &r.beside)
+	}
+	return out
 }
 
 // costsOf adds a call of a run to the row of its cell.
@@ -127,7 +138,11 @@ func costedColumns() []column[*costed] {
 		cols = append(cols, column[*costed]{name: c.name, cell: func(r *costed) string { return latency.Format(Median(c.of(r))) }})
 	}
 	for _, c := range besideColumns()[4:] {
-		cols = append(cols, column[*costed]{name: c.name, cell: func(r *costed) string { return c.cell(&r.beside) }})
+		add := column[*costed]{name: c.name, cell: func(r *costed) string { return c.cell(&r.beside) }}
+		if c.shown != nil {
+			add.shown = func(r *costed) bool { return c.shown(&r.beside) }
+		}
+		cols = append(cols, add)
 	}
 	return cols
 }

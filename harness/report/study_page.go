@@ -16,8 +16,9 @@ func StudiesPage(w io.Writer, docs []*Document, picture func(Study) string) erro
 		"They ran on " + Escape(strings.Join(distinct(docs, machineOf), "; ")) + ".",
 	}, "\n"))
 	m.para("%s", strings.Join([]string{
-		"*with the drive* is the part of an op's time, on the guest's clock, in which a request of it was with the emulated drive, by the host's clock:",
-		"the rest is the guest's processor, and whatever else the host did. *turns* are revolutions of the disk in that part. The other columns are requests.",
+		"*with the drive* is the part of an op's time, on the guest's clock, in which a request of it was with the emulated drive, by the host's clock;",
+		"*in the guest* that of the guest's processor and its queue, as the median over the ops has it; *held up* what is left of the mean, for some ops had",
+		"to wait for a processor of the host. *turns* are revolutions of the disk in the part with the drive. The other columns are requests.",
 	}, "\n"))
 	for _, s := range Studies(docs) {
 		m.study(s, picture(s))
@@ -43,6 +44,9 @@ func (m *marked) study(s Study, picture string) {
 		m.para("Why: %s.", Escape(why))
 	}
 	m.grid(s.Costs)
+	if s.Busy != "" {
+		m.para("%s.", Escape(upper(s.Busy)))
+	}
 	for _, c := range s.Comparisons {
 		fmt.Fprintf(m, "- %s: %s\n", map[bool]string{true: "held", false: "**not held**"}[c.Held], Escape(c.Text+": "+c.found()))
 	}

@@ -1,24 +1,26 @@
 package trace
 
 import (
+	"slices"
 	"time"
 
-	"powercut/guest/ledger"
 	"powercut/harness/blocklog"
 )
 
 // bill adds up the requests that arrived during the ops that have a record, the
 // creation of the file left out.
-func bill(reqs []Request, records []ledger.Record, shared bool) Bill {
-	done := finished(records)
+func bill(reqs []Request, in Input) Bill {
+	done := finished(in.Records)
 	delete(done, 0)
 	var data, journal, meta, flushes, fua int
-	busy := meter{shared: shared}
+	busy := meter{shared: in.threads() > 1, of: map[int]time.Duration{}}
 	for _, r := range reqs {
 		if _, ok := done[uint64(max(r.During, 0))]; !ok {
 			continue
 		}
-		busy.add(r)
+		if r.Class != Reading || !in.Readers {
+			busy.add(r)
+		}
 		switch r.Class {
 		case Data:
 			data++
@@ -37,7 +39,7 @@ func bill(reqs []Request, records []ledger.Record, shared bool) Bill {
 	return Bill{
 		Ops: len(done), DataWrites: float64(data) / n, JournalWrites: float64(journal) / n,
 		MetadataWrites: float64(meta) / n, Flushes: float64(flushes) / n, FUAWrites: float64(fua) / n,
-		DriveTime: float64(busy.total) / n,
+		DriveTime: float64(busy.total) / n, GuestTime: busy.beside(in),
 	}
 }
 
@@ -48,6 +50,7 @@ type meter struct {
 	shared bool // ops run at the same time, and share it
 	until  time.Duration
 	total  time.Duration
+	of     map[int]time.Duration // the same of each op
 }
 
 func (m *meter) add(r Request) {
@@ -59,8 +62,25 @@ func (m *meter) add(r Request) {
 	}
 	if from := max(r.ArriveAt, m.until); r.ReplyAt > from {
 		m.total += r.ReplyAt - from
+		m.of[r.During] += r.ReplyAt - from
 		m.until = r.ReplyAt
 	}
+}
+
+// beside is the median, over the ops on the bill, of the time that they took on the
+// guest's clock beyond that with the drive.
+func (m *meter) beside(in Input) float64 {
+	var rest []time.Duration
+	for _, r := range in.Records {
+		if r.Op > 0 {
+			rest = append(rest, time.Duration(r.Latency())-m.of[int(r.Op)])
+		}
+	}
+	if len(rest) == 0 || m.shared {
+		return 0
+	}
+	slices.Sort(rest)
+	return float64(max(rest[len(rest)/2], 0))
 }
 
 // writes tells whether the request changes the media by itself.

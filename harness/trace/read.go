@@ -27,6 +27,9 @@ type Input struct {
 	// WriteThrough: the drive holds nothing back, so that a write is durable as
 	// soon as it has been answered. False is a drive with a volatile cache.
 	WriteThrough bool
+	// Readers: others read from the drive while ops run, so that reads are on no op's
+	// bill.
+	Readers bool
 	// Lag is the number of ops that may have begun before the log knew of it: 0
 	// with a ledger in memory, whose counts are exact.
 	Lag int
@@ -74,7 +77,7 @@ func Read(in Input) (*Trace, error) {
 	if err != nil {
 		return nil, fmt.Errorf("classify requests: %w", err)
 	}
-	t.Bill = bill(t.Requests, in.Records, in.threads() > 1)
+	t.Bill = bill(t.Requests, in)
 	t.Covers = covers(t.Requests, carries, in)
 	return t, nil
 }

@@ -65,6 +65,28 @@ func TestDriveTime(t *testing.T) {
 	}
 }
 
+// TestGuestTime is the median of what ops took beyond their time with the drive, so
+// that one that was held up does not count; what others read is on no op's bill.
+func TestGuestTime(t *testing.T) {
+	s := newStory(t, overwrites())
+	s.tell("ack begin data /1 ack begin data /2 ack begin read /3 data /4 ack")
+	for i, ms := range []int64{0, 3, 40, 2} {
+		s.records[i].End = s.records[i].Start + ms*1e6
+	}
+	for _, c := range []struct {
+		readers      bool
+		threads      int
+		drive, guest float64
+	}{{false, 0, 4e6 / 3., 2e6}, {true, 0, 1e6, 2e6}, {false, 2, 4e6 / 3., 0}} {
+		in := s.input()
+		in.Readers, in.Plan.Threads = c.readers, c.threads
+		tr := readInput(t, in)
+		if b := tr.Bill; b.DriveTime != c.drive || b.GuestTime != c.guest {
+			t.Errorf("%+v: drive %v, guest %v\n%s", c, b.DriveTime, b.GuestTime, lines(tr))
+		}
+	}
+}
+
 func TestBillOfNothing(t *testing.T) {
 	if got := newStory(t, overwrites()).read().Bill; got != (Bill{}) {
 		t.Errorf("bill of an empty log: %+v", got)

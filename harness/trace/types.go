@@ -74,7 +74,12 @@ type Bill struct {
 	MetadataWrites float64 `json:"metadata_writes_per_op"`
 	Flushes        float64 `json:"flushes_per_op"`
 	FUAWrites      float64 `json:"fua_writes_per_op"`
-	DriveTime      float64 `json:"drive_ns_per_op"` // nanoseconds in which at least one of its requests, of any kind, was between arrival and reply; with threads, one of anybody
+	DriveTime      float64 `json:"drive_ns_per_op"` // nanoseconds in which at least one of its requests was between arrival and reply; with threads, one of anybody
+	// GuestTime is what an op took besides, in nanoseconds: the guest's processor and
+	// its queue. It is the median, so that a host which now and then held the guest up
+	// does not show in it, as it does in the mean: the ops' mean latency less DriveTime.
+	// 0 where ops run at the same time.
+	GuestTime float64 `json:"guest_ns_per_op"`
 }
 
 // Cover says how durable the data of one acknowledged op was at its ack. It
