@@ -43,7 +43,7 @@ func (k Kernel) WithVariant(ctx context.Context, name string, stages func(text s
 	if err != nil {
 		return Kernel{}, err
 	}
-	if err := k.mayReplace(v.Module, v.Name); err != nil {
+	if err := errors.Join(k.fits(v), k.mayReplace(v.Module, v.Name)); err != nil {
 		return Kernel{}, err
 	}
 	file, err := kbuild.Build(ctx, target, v, stages)
@@ -51,6 +51,15 @@ func (k Kernel) WithVariant(ctx context.Context, name string, stages func(text s
 		return Kernel{}, err
 	}
 	return k.replace(file, v.Name)
+}
+
+// fits demands that the variant was made for kernels of this series.
+func (k Kernel) fits(v modules.Variant) error {
+	if v.Series == "" || strings.HasPrefix(k.Release, v.Series+".") {
+		return nil
+	}
+	return &MisfitError{v.Name, k.Release, fmt.Sprintf("it is a patch of Linux %s: use debian:%s, or change %s in the source of "+
+		"this kernel, which 'powercut modules source' unpacks, and give the file with --module", v.Series, v.Series, v.Module)}
 }
 
 // ModuleSource fills dir, which is made, with what modules of the kernel are built

@@ -151,7 +151,18 @@ func TestWithVariantRefuses(t *testing.T) {
 		}
 	}
 	k.suite = "bookworm"
-	k.config = kernelConfig{"CONFIG_EXT4_FS": "y"}
+	for name, want := range map[string]string{"ext4-2.4-fsync": "it is a patch of Linux 6.1: use debian:6.1, or change ext4", "fsync_range": ""} {
+		v, err := modules.FindVariant(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := k
+		k.Release = "6.12.107-1-amd64"
+		if err := k.fits(v); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s for Linux 6.12: error %v does not say %q", name, err, want)
+		}
+	}
+	k.Release, k.config = "6.1.0-1-amd64", kernelConfig{"CONFIG_EXT4_FS": "y"}
 	if _, err := k.WithVariant(t.Context(), "ext4-2.4-fsync", func(string) { t.Error("something was begun") }); err == nil || !strings.Contains(err.Error(), "CONFIG_EXT4_FS=m") {
 		t.Errorf("ext4 is built in: error %v", err)
 	}

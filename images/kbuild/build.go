@@ -7,8 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -116,7 +118,8 @@ func (t Target) key(v modules.Variant, cc compiler) (string, error) {
 type compiler struct{ path, version string }
 
 // findCompiler looks for the kernel's own compiler, and takes gcc where the host
-// has another one: the kernel allows that, if both know the same options.
+// has another one: the kernel allows that, if this one knows the options that the
+// kernel was configured with. An older one does not.
 func findCompiler(ctx context.Context, own string) (compiler, error) {
 	for _, name := range []string{own, "gcc"} {
 		path, err := exec.LookPath(name)
@@ -124,10 +127,34 @@ func findCompiler(ctx context.Context, own string) (compiler, error) {
 			continue
 		}
 		version, err := command.Command{Path: path, Args: []string{"--version"}}.Output(ctx)
+		if err != nil {
+			return compiler{}, err
+		}
 		line, _, _ := strings.Cut(version, "\n")
-		return compiler{path, line}, err
+		if wants, has := majorOf(compilerName, own), majorOf(compilerLine, line); name != own && has > 0 && has < wants {
+			return compiler{}, fmt.Errorf("the kernel was built with %s, and the host has an older one, %s: install the package gcc-%d", own, line, wants)
+		}
+		return compiler{path, line}, nil
 	}
 	return compiler{}, missing("gcc")
+}
+
+// compilerName and compilerLine find a compiler's major version: in its name,
+// "x86_64-linux-gnu-gcc-14", and in the first line of what it says of itself, "gcc (Debian
+// 12.2.0-14) 12.2.0".
+var (
+	compilerName = regexp.MustCompile(`-([0-9]+)$`)
+	compilerLine = regexp.MustCompile(` ([0-9]+)\.[0-9.]+(?: [0-9]+)?$`)
+)
+
+// majorOf is 0 where none is found.
+func majorOf(form *regexp.Regexp, text string) int {
+	m := form.FindStringSubmatch(strings.TrimSpace(text))
+	if m == nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(m[1])
+	return n
 }
 
 // Tool is a program of the host that builds modules.

@@ -3,7 +3,6 @@ package kbuild
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -119,24 +118,39 @@ func TestKey(t *testing.T) {
 	}
 }
 
+// The kernel's own compiler is taken, or a newer gcc; an older one is refused before
+// anything is built, with what to install.
 func TestFindCompiler(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("PATH", dir)
-	if _, err := findCompiler(t.Context(), "gcc-12"); err == nil || !strings.Contains(err.Error(), "scripts/build-modules") {
-		t.Errorf("without a compiler: %v", err)
-	}
-	sh := "/bin/sh"
-	if _, err := exec.LookPath(sh); err != nil {
-		t.Skip(err)
-	}
-	for _, name := range []string{"gcc", "gcc-12"} {
-		path := filepath.Join(dir, name)
-		write(t, path, "#!"+sh+"\necho "+name+" of the test\necho more\n")
-		if err := os.Chmod(path, 0o755); err != nil {
+	program := func(name, says string) {
+		write(t, filepath.Join(dir, name), "#!/bin/sh\necho '"+says+"'\necho more\n")
+		if err := os.Chmod(filepath.Join(dir, name), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if cc, err := findCompiler(t.Context(), "gcc-12"); err != nil || cc.path != path || cc.version != name+" of the test" {
-			t.Errorf("with %s: %+v, %v", name, cc, err)
+	}
+	if _, err := findCompiler(t.Context(), "gcc-12"); err == nil || !strings.Contains(err.Error(), "there is no gcc: scripts/build-modules") {
+		t.Errorf("no compiler: error %v", err)
+	}
+	program("gcc", "gcc of the test")
+	if cc, err := findCompiler(t.Context(), "gcc-12"); err != nil || cc.version != "gcc of the test" {
+		t.Errorf("one that does not tell its version: %+v, %v", cc, err)
+	}
+	program("gcc", "gcc (Debian 12.2.0-14+deb12u1) 12.2.0")
+	program("gcc-13", "gcc-13 (Debian 13.2.0-1) 13.2.0")
+	for own, want := range map[string]string{
+		"gcc-10": "gcc", "gcc-12": "gcc", "gcc-13": "gcc-13", "cc": "gcc",
+		"x86_64-linux-gnu-gcc-14": "",
+	} {
+		cc, err := findCompiler(t.Context(), own)
+		if want == "" {
+			if err == nil || !strings.Contains(err.Error(), "install the package gcc-14") {
+				t.Errorf("%s: %v, error %v", own, cc, err)
+			}
+			continue
+		}
+		if err != nil || filepath.Base(cc.path) != want {
+			t.Errorf("%s: %v, error %v; want %s", own, cc, err, want)
 		}
 	}
 }

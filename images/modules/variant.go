@@ -22,17 +22,18 @@ type Variant struct {
 	Name   string
 	Module string // the module that it becomes: "ext4"
 	Folder string // of that module in the kernel's source, which the patch changes; "" where all of the source is ours
+	Series string // of the kernels that the patch was made for: "6.1"; "" where it is for any
 	About  string // what it does, in one line
 }
 
 // Variants lists them all, by name.
 func Variants() []Variant {
 	return []Variant{
-		{"ext4-2.4-fsync", "ext4", "fs/ext4", "fsync and fdatasync always commit, O_SYNC waits for the data alone, as ext3 in Linux 2.4"},
-		{"ext4-fdatasync-commits", "ext4", "fs/ext4", "fdatasync always commits the journal"},
-		{"ext4-fdatasync-skips-all", "ext4", "fs/ext4", "broken on purpose: fdatasync never commits the journal, and loses appends"},
-		{"fsync_range", "fsync_range", "", "a device that syncs a range of a file, as fsync_range(2) would"},
-		{"jbd2-async-writes", "jbd2", "fs/jbd2", "journal blocks are written without the mark of a synchronous write"},
+		{"ext4-2.4-fsync", "ext4", "fs/ext4", "6.1", "fsync and fdatasync always commit, O_SYNC waits for the data alone, as ext3 in Linux 2.4"},
+		{"ext4-fdatasync-commits", "ext4", "fs/ext4", "6.1", "fdatasync always commits the journal"},
+		{"ext4-fdatasync-skips-all", "ext4", "fs/ext4", "6.1", "broken on purpose: fdatasync never commits the journal, and loses appends"},
+		{"fsync_range", "fsync_range", "", "", "a device that syncs a range of a file, as fsync_range(2) would"},
+		{"jbd2-async-writes", "jbd2", "fs/jbd2", "6.1", "journal blocks are written without the mark of a synchronous write"},
 	}
 }
 
