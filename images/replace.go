@@ -43,7 +43,10 @@ func (k Kernel) WithVariant(ctx context.Context, name string, stages func(text s
 	if err != nil {
 		return Kernel{}, err
 	}
-	if err := errors.Join(k.fits(v), k.mayReplace(v.Module, v.Name)); err != nil {
+	if err := k.fits(v); err != nil {
+		return Kernel{}, err
+	}
+	if err := k.mayReplace(v.Module, v.Name); err != nil {
 		return Kernel{}, err
 	}
 	file, err := kbuild.Build(ctx, target, v, stages)

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"powercut/images/internal/kerneltest"
+	"powercut/images/modules"
 )
 
 // rebuilt is a tree of a kernel, as ownTree makes it, with modules that a
