@@ -46,7 +46,8 @@ type beside struct {
 	scenario string
 	call     string
 	theirs   string
-	low      float64
+	low      float64 // of the published figure
+	high     float64 // the same, or the end of a published range
 	per      int
 	ours     []float64 // of each run, as is all below
 	ratio    []float64
@@ -71,7 +72,7 @@ func besides(docs []*Document) []*beside {
 			if i < 0 {
 				i = len(rows)
 				rows = append(rows, &beside{
-					scenario: d.Scenario, call: c.Call, theirs: c.Figure.theirs(), low: c.Figure.Low, per: d.Figures.Per, turn: d.Drive.Revolution,
+					scenario: d.Scenario, call: c.Call, theirs: c.Figure.theirs(), per: d.Figures.Per, turn: d.Drive.Revolution,
 				})
 			}
 			rows[i].add(c)

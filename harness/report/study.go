@@ -99,7 +99,8 @@ func costsOf(rows []*costed, cell string, d *Document, c Call) []*costed {
 	}
 	r := rows[i]
 	if c.Figure != nil && d.Figures != nil {
-		r.published, r.theirs, r.low, r.per = true, c.Figure.theirs(), c.Figure.Low, d.Figures.Per
+		r.published, r.theirs, r.per = true, c.Figure.theirs(), d.Figures.Per
+		r.low, r.high = c.Figure.Low, c.Figure.High
 		r.ours, r.ratio = append(r.ours, c.Figure.Ours), append(r.ratio, c.Figure.Ratio)
 	}
 	r.cost(c)
@@ -159,7 +160,10 @@ func picture(name, about string, rows []*costed) plot.Figure {
 		}
 		switch ours, per := Median(r.ours), float64(r.per); {
 		case r.published:
-			add("theirs", "wait", r.low, r.theirs)
+			add("theirs", "wait", r.high, r.theirs)
+			if r.low < r.high {
+				row.Bars[0].From = r.low
+			}
 			add("ours", "data", ours, latency.Format(ours))
 			drive := Median(r.drive) * per
 			add("of it with the drive", "flush", drive, latency.Format(drive))

@@ -11,6 +11,7 @@ type Bar struct {
 	Name  string // what it stands for, such as theirs
 	Class string // of Style
 	Value float64
+	From  float64 // where the bar stands for a range, its beginning; Value is its end
 	Text  string
 }
 
@@ -62,7 +63,11 @@ func Bars(id, title string, rows []BarRow) Figure {
 		var said []string
 		p.text("strong", "end", barsLeft-8, y+10, r.Label)
 		for _, b := range r.Bars {
-			p.rect(b.Class, barsLeft, y, length(b.Value), barHigh-2, "")
+			from := 0.0
+			if b.From > 0 {
+				from = length(b.From)
+			}
+			p.rect(b.Class, barsLeft+from, y, length(b.Value)-from, barHigh-2, "")
 			p.text("", "start", barsLeft+length(b.Value)+5, y+9, b.Text)
 			said = append(said, b.Name+" "+b.Text)
 			y += barHigh

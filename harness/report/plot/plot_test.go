@@ -177,3 +177,17 @@ func TestBill(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A range is drawn from its beginning to its end, on the scale of all bars.
+func TestBarOfRange(t *testing.T) {
+	f := Bars("b", "b", []BarRow{{Label: "r", Bars: []Bar{{Name: "n", Value: 10}, {Name: "n", From: 5, Value: 10}}}})
+	const longest = barsWidth - barsLeft - 80
+	for _, want := range []string{
+		fmt.Sprintf(`x="%d" y="24" width="%d"`, barsLeft, longest),
+		fmt.Sprintf(`x="%d" y="36" width="%d"`, barsLeft+longest/2, longest/2),
+	} {
+		if !strings.Contains(f.Body, want) {
+			t.Errorf("there is no %s in\n%s", want, f.Body)
+		}
+	}
+}
