@@ -209,7 +209,7 @@ func (p *page) figures(d *Document) {
 		return
 	}
 	p.blank()
-	p.line(fitting(p, visible(besideColumns()[:8], rows), rows))
+	p.line(fitting(p, ownColumns(rows), rows))
 	p.published(d.Figures)
 	p.busy(rows)
 }
@@ -218,7 +218,12 @@ func (p *page) figures(d *Document) {
 // has one.
 func FigureGrid(d *Document) Grid {
 	rows := besides([]*Document{d})
-	return grid(besideColumns()[:6], rows)
+	return grid(ownColumns(rows), rows)
+}
+
+// ownColumns are the columns of the table of figures where the bill stands elsewhere.
+func ownColumns(rows []*beside) []column[*beside] {
+	return visible(besideColumns()[:8], rows)
 }
 
 // published says what the figures of a scenario are of, and why ours are as they are.

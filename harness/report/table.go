@@ -298,7 +298,7 @@ func (p *page) legend(d *Document) {
 	explain(p, visible(costColumns(), d.Calls))
 	p.blank()
 	if d.Figures != nil {
-		explain(p, besideColumns()[1:6])
+		explain(p, ownColumns(besides([]*Document{d}))[1:])
 		p.blank()
 	}
 	explain(p, visible(cutColumns(nil), d.Calls)[1:])
