@@ -114,7 +114,7 @@ func (f *past) promised(o ops.Op) {
 	whole := o.Verb == ops.Fsync || o.Has(ops.OSync)
 	f.letter.raise(id, f.now, from, to, whole, whole && o.Verb == ops.Fsync)
 	f.custom.raise(id, f.now, from, to, whole, true)
-	f.promiseNames(id)
+	f.promiseNames(id, f.profile.Names && whole)
 }
 
 // raise sets the floors of one inode.
@@ -134,26 +134,28 @@ func (l *floors) raise(id model.ID, now int, from, to int64, attrs, blocks bool)
 	}
 }
 
-// promiseNames sets the floors of an inode's names, which are custom alone.
-func (f *past) promiseNames(id model.ID) {
+// promiseNames sets the floors of an inode's names, which are custom alone: of all, or
+// of those that it was made with and still has.
+func (f *past) promiseNames(id model.ID, all bool) {
+	if !f.profile.Names && !f.profile.NewNames {
+		return
+	}
 	born := f.born(id)
 	for p := range f.places(id) {
 		is := f.current().Entry(p.dir, p.name) == id
-		new := is && f.states[born].Entry(p.dir, p.name) == id
-		if f.profile.Names || f.profile.NewNames && new {
+		since := f.since(p, id)
+		new := is && since <= born
+		if all || new {
 			f.custom.places[p] = f.now
 		}
-		if is && (f.profile.Names || new) {
-			f.promisePath(p.dir, f.since(p, id))
+		if is && (all || new) {
+			f.promisePath(p.dir, since)
 		}
 	}
 }
 
 // promisePath sets the floors of the names that lead to a directory, to a state.
 func (f *past) promisePath(dir model.ID, state int) {
-	if !f.profile.Names && !f.profile.NewNames {
-		return
-	}
 	for dir != model.Root {
 		at, ok := whereIs(f.states[state], dir)
 		if !ok {

@@ -155,6 +155,8 @@ func TestStories(t *testing.T) {
 		{"two names, two files", ext4, "create a; link a b; sync", "create a; create b", none, "never allowed: b identity"},
 		{"unlinked name is back", ext4, "create a; link a b; sync; unlink b; fsync .", "create a; link a b", none, "lost, promised: b name: the file of op 1"},
 		{"unlinked name is back, file synced", ext4, "create a; link a b; sync; unlink b; fsync a", "create a; link a b", none, "lost, customary: b name: the file of op 1"},
+		{"renamed, and fdatasync, which need not commit it", ext4, "mkdir d; write d/a 4KiB; sync; rename d/a a; fdatasync a", "mkdir d; write d/a 4KiB", none, "lost, not promised: a name: missing; lost, not promised: d/a name"},
+		{"made, and fdatasync", ext4, "write a 4KiB; fdatasync a", "sync", none, "lost, customary: a name: missing"},
 		{"reserved blocks", ext4, "write a 4KiB; fallocate a 4KiB+1MiB keep-size; fsync a; fsync .", "write a 4KiB", none, "lost, promised: a blocks"},
 		{"nested new directory", ext4, "mkdir d; mkdir d/e; write d/e/a 4KiB; fsync d/e/a", "mkdir d", none, "lost, customary: d/e name: missing"},
 		{"a name nobody made", ext4, "create a; sync", "create a; create b", none, "never allowed: b name"},
