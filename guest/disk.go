@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 	"unsafe"
@@ -35,6 +36,12 @@ func (a *agent) awaitDrive() error {
 
 // record mounts the disk and runs a workload on it.
 func (a *agent) record(w wire.Workload) error {
+	if w.Repeated {
+		a.hurry()
+		if a.hasLedger {
+			a.ledger.Clear()
+		}
+	}
 	if err := switchCache(w.Cache); err != nil {
 		return &stageError{"switch the write cache", err}
 	}
@@ -78,6 +85,11 @@ func (a *agent) record(w wire.Workload) error {
 	elapsed := time.Since(begun)
 	if err = errors.Join(err, s.err); err != nil {
 		return &stageError{"workload", err}
+	}
+	if w.Repeated {
+		if err := unix.Unmount(mountPoint, 0); err != nil {
+			return &stageError{"unmount", err}
+		}
 	}
 	out := wire.Outcome{Records: s.records, Elapsed: int64(elapsed)}
 	if j != s {
@@ -140,7 +152,7 @@ func (a *agent) readBack(r wire.Recovery, out *wire.Survivor) (stage string, err
 func visit(m wire.Mount, out *wire.Survivor, read func() error) (stage string, err error) {
 	if m.Check {
 		begun := time.Now()
-		out.Fsck, err = fsck()
+		out.Fsck, err = fsck(m.Type)
 		out.FsckTime = int64(time.Since(begun))
 		if err != nil {
 			return "fsck", err
@@ -340,14 +352,25 @@ func mountFlags(options string) (flags uintptr, data string) {
 	return flags, strings.Join(rest, ",")
 }
 
-// fsck runs e2fsck as at boot, but never stops to ask. Its exit codes 1 and 2
-// mean that errors were corrected (e2fsck(8)).
-func fsck() (output string, err error) {
+// checkers are the commands that check file systems as at boot, but never stop to ask;
+// that of the ext family has no name here.
+var checkers = map[string][]string{
+	"":    {"/sbin/e2fsck", "-f", "-y"},
+	"jfs": {"/sbin/jfs_fsck", "-a"},
+}
+
+// fsck runs the checker for a type of file system. Its exit codes 1 and 2 mean that
+// errors were corrected (fsck(8)).
+func fsck(kind string) (output string, err error) {
 	dev, err := freshDrive()
 	if err != nil {
 		return "", err
 	}
-	out, err := exec.Command("/sbin/e2fsck", "-f", "-y", dev).CombinedOutput()
+	command, ok := checkers[kind]
+	if !ok {
+		command = checkers[""]
+	}
+	out, err := exec.Command(command[0], append(slices.Clip(command[1:]), dev)...).CombinedOutput()
 	out = bytes.TrimSpace(out)
 	if n := len(out); n > 4096 {
 		out = out[n-4096:]
@@ -357,7 +380,7 @@ func fsck() (output string, err error) {
 		err = nil
 	}
 	if err != nil {
-		err = fmt.Errorf("e2fsck -f -y: %w", err)
+		err = fmt.Errorf("%s: %w", strings.Join(command, " "), err)
 	}
 	return string(out), err
 }

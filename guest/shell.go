@@ -47,7 +47,7 @@ func (a *agent) welcome(m wire.Mount) string {
 		return fmt.Sprintf("There is no disk: %v.\n", err)
 	}
 	if m.Check {
-		out, err := fsck()
+		out, err := fsck(m.Type)
 		if err != nil {
 			return fmt.Sprintf("%s\n%s is not mounted, for its check failed: %v.\n", out, dev, err)
 		}

@@ -87,6 +87,7 @@ func FeatureOf(module string) Feature {
 		"jfs":            "CONFIG_JFS_FS",
 		"kyber_iosched":  "CONFIG_MQ_IOSCHED_KYBER",
 		"mq_deadline":    "CONFIG_MQ_IOSCHED_DEADLINE",
+		"nilfs2":         "CONFIG_NILFS2_FS",
 		"nvme":           "CONFIG_BLK_DEV_NVME",
 		"sd_mod":         "CONFIG_BLK_DEV_SD",
 		"virtio_blk":     "CONFIG_VIRTIO_BLK",

@@ -135,14 +135,14 @@ func bootGuest(t *testing.T, k Kernel) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fsck, err := Fsck(t.Context())
+	fsck, err := Checker(t.Context(), "ext4")
 	skipOffline(t, err)
 	dir := t.TempDir()
 	initramfs, err := os.Create(filepath.Join(dir, "initramfs"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(WriteInitramfs(initramfs, k, needed, buildInit(t), FsckEntry(fsck)), initramfs.Close()); err != nil {
+	if err := errors.Join(WriteInitramfs(initramfs, k, needed, buildInit(t), fsck...), initramfs.Close()); err != nil {
 		t.Fatal(err)
 	}
 	disk := makeDisk(t, Format{Type: "ext4", Size: 32 << 20})

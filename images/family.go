@@ -22,9 +22,10 @@ type family struct {
 	check   func(Format, io.ReaderAt) error // of a disk that was made; nil: the magic says enough
 }
 
-// families lists what MakeFS can make. Options are those of mke2fs(8), mkfs.xfs(8)
-// and mkfs.btrfs(8) but for what would make no file system, make it elsewhere, or read
-// another file. The least sizes of XFS and btrfs are those of their mkfs, 6.1 and 6.2.
+// families lists what MakeFS can make. Options are those of mke2fs(8), mkfs.xfs(8),
+// mkfs.btrfs(8), mkfs.f2fs(8), jfs_mkfs(8) and mkfs.nilfs2(8) but for what would make no
+// file system, make it elsewhere, or read another file. The least sizes are those of their
+// mkfs: of XFS 6.1, btrfs 6.2, f2fs 1.15, JFS 1.1.15 and NILFS2 2.2.9.
 var families = []family{
 	{
 		types: []string{"ext2", "ext3", "ext4"}, pkg: "e2fsprogs", least: MinDisk,
@@ -45,6 +46,25 @@ var families = []family{
 		valued: "dLmnORsU", plain: "fKMq",
 		fixed: []string{"-q", "-f", "-K", "-U", diskUUID, "-L", diskLabel}, spell: spell,
 		magicAt: 0x10040, magic: "_BHRfS_M", // BTRFS_MAGIC
+	},
+	{
+		types: []string{"f2fs"}, pkg: "f2fs-tools", least: 52 << 20,
+		valued: "adeElUoOCRsTwz", plain: "fgimqrS",
+		// -r and -T: nothing is drawn, and no clock is read. -t 0: no discard.
+		fixed: []string{"-q", "-f", "-t", "0", "-r", "-T", diskTime, "-U", diskUUID, "-l", diskLabel}, spell: spell,
+		magicAt: 1024, magic: "\x10\x20\xf5\xf2", // F2FS_SUPER_MAGIC
+	},
+	{
+		types: []string{"jfs"}, pkg: "jfsutils", least: 16 << 20,
+		valued: "Ls", plain: "Oq",
+		fixed: []string{"-q", "-L", diskLabel}, spell: spell,
+		magicAt: 0x8000, magic: "JFS1", // JFS_MAGIC
+	},
+	{
+		types: []string{"nilfs2"}, pkg: "nilfs-tools", least: 129 << 20,
+		valued: "bBLmO", plain: "fKqv",
+		fixed: []string{"-q", "-f", "-K", "-L", diskLabel}, spell: spell,
+		magicAt: 1024 + 6, magic: "\x34\x34", // NILFS_SUPER_MAGIC
 	},
 }
 

@@ -54,9 +54,9 @@ func (f Format) Check() error {
 
 // MakeFS returns a disk image with a new, empty file system: a sparse,
 // read-only file in the cache, made by the host's mkfs. Nobody may ever open it
-// for writing; drives put their changes elsewhere. Of the ext family it is the same for
-// equal formats and one version and configuration of mkfs; those of XFS and btrfs put
-// the time into it, and identifiers that are drawn. Digest tells two images apart.
+// for writing; drives put their changes elsewhere. Of the ext family and F2FS it is the same for
+// equal formats and one version and configuration of mkfs; those of the others put
+// the time into it, or identifiers that are drawn. Digest tells two images apart.
 func MakeFS(ctx context.Context, f Format) (string, error) {
 	path, err := makeFS(ctx, f)
 	if err != nil {

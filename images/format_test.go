@@ -162,6 +162,8 @@ func TestMakeOthers(t *testing.T) {
 	for fstype, check := range map[string][]string{
 		"xfs":   {"xfs_repair", "-n", "-f"},
 		"btrfs": {"btrfs", "check", "--readonly"},
+		"f2fs":  {"fsck.f2fs", "--dry-run"},
+		"jfs":   {"jfs_fsck", "-n", "-f"},
 	} {
 		t.Run(fstype, func(t *testing.T) {
 			k, err := familyOf(fstype)
@@ -171,9 +173,13 @@ func TestMakeOthers(t *testing.T) {
 			if _, err := k.find(fstype); err != nil {
 				t.Skip(err)
 			}
-			path := makeDisk(t, Format{Type: fstype, Size: 300 << 20, Options: []string{"-L", "mine"}})
+			label := "-L"
+			if fstype == "f2fs" {
+				label = "-l"
+			}
+			path := makeDisk(t, Format{Type: fstype, Size: 300 << 20, Options: []string{label, "mine"}})
 			e2fs(t, check[0], append(check[1:], path)...)
-			if out := e2fs(t, "blkid", "-p", path); !strings.Contains(out, diskUUID) || !strings.Contains(out, `LABEL="mine"`) {
+			if out := e2fs(t, "blkid", "-p", path); fstype != "jfs" && !strings.Contains(out, diskUUID) || !strings.Contains(out, `LABEL="mine"`) {
 				t.Errorf("blkid shows neither the identifier nor the label: %s", out)
 			}
 			if _, err := MakeFS(t.Context(), Format{Type: fstype, Size: k.least/4096*4096 - 4096}); err == nil || !strings.Contains(err.Error(), "it must be from") {

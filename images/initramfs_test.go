@@ -58,7 +58,7 @@ func initramfsFiles(t *testing.T) (dir string) {
 func TestWriteInitramfs(t *testing.T) {
 	dir := initramfsFiles(t)
 	mods := []string{filepath.Join(dir, "m/kernel/b-1.ko"), filepath.Join(dir, "m/a.ko.gz")}
-	extra := []File{{Name: "/usr/z", Path: filepath.Join(dir, "tool"), Mode: 0o600}, FsckEntry(filepath.Join(dir, "tool"))}
+	extra := []File{{Name: "/usr/z", Path: filepath.Join(dir, "tool"), Mode: 0o600}, {Name: FsckPath, Path: filepath.Join(dir, "tool")}}
 	var first, second bytes.Buffer
 	for _, w := range []io.Writer{&first, &second} {
 		if err := WriteInitramfs(w, Kernel{}, mods, filepath.Join(dir, "static"), extra...); err != nil {

@@ -18,7 +18,10 @@ const (
 	Ext4 FilesystemType = "ext4"
 	XFS  FilesystemType = "xfs"
 	// Btrfs is a file system that never writes to a place in use.
-	Btrfs FilesystemType = "btrfs"
+	Btrfs  FilesystemType = "btrfs"
+	F2FS   FilesystemType = "f2fs"
+	JFS    FilesystemType = "jfs"
+	NILFS2 FilesystemType = "nilfs2"
 )
 
 // Bus is how the guest reaches its drive.
@@ -86,7 +89,7 @@ const Every workload.Call = "every"
 func choices(t reflect.Type) []string {
 	switch t {
 	case reflect.TypeFor[FilesystemType]():
-		return words(Ext2, Ext3, Ext4, XFS, Btrfs)
+		return words(Ext2, Ext3, Ext4, XFS, Btrfs, F2FS, JFS, NILFS2)
 	case reflect.TypeFor[Bus]():
 		return words(IDE, AHCI, SCSI, VirtioBlk, NVMe)
 	case reflect.TypeFor[Backend]():

@@ -114,7 +114,7 @@ func (r Region) slot(n uint64) []byte {
 	return r.mem[at : at+RecordSize]
 }
 
-// Clear begins an empty ledger. The guest calls it, before the first op.
+// Clear begins an empty ledger. The guest calls it, before the first op of a workload.
 func (r Region) Clear() {
 	clear(r.mem[:headerSize])
 	r.word(8).Store(version)

@@ -99,8 +99,8 @@ type FoundDrive struct {
 type Mount struct {
 	Type    string `json:"type"`
 	Options string `json:"options,omitempty"` // as for mount -o
-	// Check runs e2fsck -fy first: file systems without a journal are checked
-	// before they are mounted, as at boot.
+	// Check runs e2fsck -fy, or jfs_fsck -a, first: file systems without a journal, or
+	// whose driver does not replay it, are checked before they are mounted, as at boot.
 	Check bool `json:"check,omitempty"`
 }
 
@@ -118,6 +118,9 @@ type Workload struct {
 	Queue QueueSwitches `json:"queue,omitzero"`
 	// Load reads beside the workload.
 	Load workload.Load `json:"load,omitzero"`
+	// Repeated: another workload or recovery follows in this guest. The ledger in memory
+	// is begun anew, and in the end the file system is unmounted.
+	Repeated bool `json:"repeated,omitempty"`
 }
 
 // QueueSwitches are settings of the drive's request queue (sysfs-block); what is

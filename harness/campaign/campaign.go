@@ -134,7 +134,7 @@ func (r *run) spec(k images.Kernel) machine.Spec {
 		Memory: int64(r.scenario.Guest.Memory), DriveSize: int64(fs.Size),
 		Bus: qemu.Bus(r.scenario.Drive.Bus), WriteCache: r.scenario.Drive.WriteCache,
 		Direct: r.scenario.Drive.Cache.Direct(), NoFlush: r.scenario.Drive.Cache.NoFlush(),
-		Modules: guestModules(r.scenario), Fsck: needsCheck(fs), Params: r.lab.Params,
+		Modules: guestModules(r.scenario), Fsck: checker(fs), Params: r.lab.Params,
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -47,12 +48,18 @@ func guestOf(t *testing.T, l *Lab, s scenarios.Scenario) (*run, *machine.Guest) 
 	return r, g
 }
 
+// lists is how many random lists a guest is asked for at once.
+const lists = 40
+
 // TestModel: the model and a real file system agree on everything that ops leave, and
-// on each error, over many random lists.
+// on each error, over random lists: a few, or as many as POWERCUT_LISTS says.
 func TestModel(t *testing.T) {
 	l := newLab(t)
-	const rounds, lists = 1, 40
-	for _, fs := range []string{"ext2", "ext4", "xfs", "btrfs"} {
+	rounds := 1
+	if n, err := strconv.Atoi(os.Getenv("POWERCUT_LISTS")); err == nil {
+		rounds = max(1, n/lists)
+	}
+	for _, fs := range []string{"ext2", "ext4", "xfs", "btrfs", "f2fs", "jfs", "nilfs2"} {
 		t.Run(fs, func(t *testing.T) {
 			r, g := guestOf(t, l, load(t, "barrier-on", "workload.calls=[fsync]", "filesystem.type="+fs, "filesystem.mount=", "filesystem.size=320MiB"))
 			for round := range uint64(rounds) {

@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"powercut/guest/inspect"
 	"powercut/guest/ledger"
+	"powercut/guest/wire"
 	"powercut/harness/crash"
 	"powercut/harness/machine"
 	"powercut/harness/promise"
-	"powercut/harness/qemu"
 	"powercut/harness/report"
 	"powercut/harness/verdict"
 	"powercut/scenarios"
@@ -95,22 +94,28 @@ func foreignFiles(r promise.Result) (n int) {
 
 // readTree asks for the recovery and the whole tree.
 func (r *run) readTree(ctx context.Context, g *machine.Guest, _ *recording) (*recovery, error) {
-	told, err := g.Inspect(ctx, r.mount())
-	back := &recovery{found: promise.Found{Tree: &told.Tree, Work: told.Work}}
+	back := &recovery{}
+	var err error
+	back.verdict, back.found, err = inspectTree(ctx, g, r.mount(), Console{Path: g.ConsolePath()})
+	return back, err
+}
+
+// inspectTree has a guest recover its drive, and read the whole tree.
+func inspectTree(ctx context.Context, g *machine.Guest, m wire.Mount, console Console) (verdict.Recovery, promise.Found, error) {
+	told, err := g.Inspect(ctx, m)
+	found := promise.Found{Tree: &told.Tree, Work: told.Work}
 	if len(told.Tree.Objects) == 0 {
-		back.found.Tree = &inspect.Tree{Objects: []inspect.Object{{Path: "."}}}
+		found.Tree = &inspect.Tree{Objects: []inspect.Object{{Path: "."}}}
 	}
 	if err != nil {
-		return back, err
+		return verdict.Recovery{}, found, err
 	}
-	console := Console{Path: g.ConsolePath()}
-	back.verdict = JudgeRecovery(told.Survivor, console)
 	for _, f := range console.trouble() {
-		if f.Kind == qemu.FSError || strings.HasPrefix(f.Text, "WARNING: ") {
-			back.found.Kernel = append(back.found.Kernel, f.Text)
+		if complains(f) {
+			found.Kernel = append(found.Kernel, f.Text)
 		}
 	}
-	return back, nil
+	return JudgeRecovery(told.Survivor, console), found, nil
 }
 
 // keepTree keeps the recovered tree in the run folder.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -90,11 +91,9 @@ func (r *run) recordInto(ctx context.Context, rec *recording) error {
 	}
 	defer out.Close()
 	w := &watch{trigger: newTrigger(r.scenario.Cut, rec.plan.Seed), out: out, now: log.Now, progress: r.lab.Progress}
-	d := disk.New(disk.Config{
-		Base: rec.base, Size: int64(r.scenario.Filesystem.Size), Log: log,
-		WriteCache: r.scenario.Drive.Volatile(), Unsafe: r.scenario.Drive.Cache.NoFlush(), Timing: Timing(r.scenario.Drive.Timing),
-		Faults: faults(r.scenario.Drive.Faults), Seed: rec.plan.Seed, Counts: w.counts, Cut: w.event,
-	})
+	cfg := r.driveConfig(rec.base, log, rec.plan.Seed)
+	cfg.Counts, cfg.Cut = w.counts, w.event
+	d := disk.New(cfg)
 	g, err := r.machine.ForkLogged(ctx, rec.folder, d, r.qemuLog())
 	if err != nil {
 		return err
@@ -109,6 +108,15 @@ func (r *run) recordInto(ctx context.Context, rec *recording) error {
 		return err
 	}
 	return rec.keep(r, w, reason, position)
+}
+
+// driveConfig is the scenario's drive, over that content.
+func (r *run) driveConfig(base io.ReaderAt, log *blocklog.Writer, seed uint64) disk.Config {
+	d := r.scenario.Drive
+	return disk.Config{
+		Base: base, Size: int64(r.scenario.Filesystem.Size), Log: log,
+		WriteCache: d.Volatile(), Unsafe: d.Cache.NoFlush(), Timing: Timing(d.Timing), Faults: faults(d.Faults), Seed: seed,
+	}
 }
 
 // keep takes what the watch has seen until the cut.
@@ -226,14 +234,20 @@ func (w *watch) drain(talk <-chan error, acks <-chan ledger.Record) error {
 	}
 }
 
-// converse asks for the workload and listens until it ends.
-func (w *watch) converse(ctx context.Context, r *run, g *machine.Guest, p workload.Plan, acks chan<- ledger.Record) error {
-	ask := wire.Workload{Mount: r.mount(), Plan: p, Serial: r.serial(), Cache: cacheSwitches(r.scenario.Guest), Queue: queueSwitches(r.scenario.Guest), Load: r.scenario.Workload.Load.Plan()}
+// workload is what the guest is asked to do.
+func (r *run) workload(p workload.Plan) wire.Workload {
+	s := r.scenario
+	ask := wire.Workload{Mount: r.mount(), Plan: p, Serial: r.serial(), Cache: cacheSwitches(s.Guest), Queue: queueSwitches(s.Guest), Load: s.Workload.Load.Plan()}
 	if r.isOps() {
-		plan := r.scenario.OpsPlan(r.seed)
+		plan := s.OpsPlan(r.seed)
 		ask.Ops = &plan
 	}
-	return g.Ask(ctx, wire.Record, ask, func(f wire.Frame) (bool, error) {
+	return ask
+}
+
+// converse asks for the workload and listens until it ends.
+func (w *watch) converse(ctx context.Context, r *run, g *machine.Guest, p workload.Plan, acks chan<- ledger.Record) error {
+	return g.Ask(ctx, wire.Record, r.workload(p), func(f wire.Frame) (bool, error) {
 		switch f.Type {
 		case wire.RecordDone:
 			return true, nil

@@ -171,6 +171,22 @@ func (c Console) trouble() []qemu.Finding {
 	return qemu.Classify(b[min(c.From, int64(len(b))):])
 }
 
+// Complaint is the first line on which the kernel tells of a bug of its own, or of
+// damage to its file system; empty: none.
+func (c Console) Complaint() string {
+	for _, f := range c.trouble() {
+		if f.Kind == qemu.Oops || f.Kind == qemu.Panic || complains(f) {
+			return f.Text
+		}
+	}
+	return ""
+}
+
+// complains tells whether a kernel finds its file system damaged, or warns.
+func complains(f qemu.Finding) bool {
+	return f.Kind == qemu.FSError || strings.HasPrefix(f.Text, "WARNING: ")
+}
+
 // oopsIn is the first line on which a kernel tells that it hit a bug of its own.
 func oopsIn(trouble []qemu.Finding) (text string, ok bool) {
 	for _, f := range trouble {
@@ -198,8 +214,19 @@ func (r *run) keepSurvivors(rec *recording, back *recovery) error {
 	return nil
 }
 
-// needsCheck tells whether a file system has no journal, and so is checked before
-// it is mounted.
+// needsCheck tells whether a file system is checked before it is mounted: one without a
+// journal, and JFS, whose driver leaves the replay of the journal to its checker.
 func needsCheck(fs scenarios.Filesystem) bool {
-	return fs.Type == scenarios.Ext2 || strings.Contains(strings.Join(fs.Mkfs, " "), "^has_journal")
+	return fs.Type == scenarios.Ext2 || fs.Type == scenarios.JFS || strings.Contains(strings.Join(fs.Mkfs, " "), "^has_journal")
+}
+
+// checker is the type of file system whose checker is needed; empty: none.
+func checker(fs scenarios.Filesystem) string {
+	if !needsCheck(fs) {
+		return ""
+	}
+	if fs.Type == scenarios.JFS {
+		return string(fs.Type)
+	}
+	return string(scenarios.Ext4) // one checker for its whole family
 }

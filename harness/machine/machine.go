@@ -57,7 +57,7 @@ type Spec struct {
 	Direct     bool     // QEMU bypasses the host's page cache (cache.direct)
 	NoFlush    bool     // QEMU drops the guest's flushes (cache.no-flush)
 	Modules    []string // beyond those that every guest needs, such as ext4
-	Fsck       bool     // the guest needs e2fsck
+	Fsck       string   // the type of file system whose checker the guest needs; empty: none
 	Shell      bool     // the guest has a shell: see Guest.Shell
 	Params     []string // for the guest kernel's command line
 }
@@ -184,19 +184,19 @@ var errRebuilt = errors.New("powercut itself or a module has changed since this 
 // began, if another process has pruned the cache, and must be the same then.
 func (m *Machine) buildInitramfs(ctx context.Context, dir string) error {
 	var extra []images.File
-	if m.Spec.Fsck {
-		path, err := images.Fsck(ctx)
+	if m.Spec.Fsck != "" {
+		checker, err := images.Checker(ctx, m.Spec.Fsck)
 		if err != nil {
 			return err
 		}
-		extra = append(extra, images.FsckEntry(path))
+		extra = append(extra, checker...)
 	}
 	if m.Spec.Shell {
-		path, err := images.Busybox(ctx)
+		busybox, err := images.Busybox(ctx)
 		if err != nil {
 			return err
 		}
-		extra = append(extra, images.BusyboxEntry(path))
+		extra = append(extra, busybox...)
 	}
 	f, err := os.Create(filepath.Join(dir, initramfsKind))
 	if err != nil {
@@ -223,7 +223,7 @@ func contentKey(s Spec, modules []string) (string, error) {
 		fmt.Fprintf(h, "%s %d\n", filepath.Base(path), len(b))
 		h.Write(b)
 	}
-	return fmt.Sprintf("%s fsck=%v shell=%v %s", s.Kernel.ID, s.Fsck, s.Shell, hex.EncodeToString(h.Sum(nil))), nil
+	return fmt.Sprintf("%s fsck=%s shell=%v %s", s.Kernel.ID, s.Fsck, s.Shell, hex.EncodeToString(h.Sum(nil))), nil
 }
 
 // config is the part of a virtual machine's configuration that boots, forks and

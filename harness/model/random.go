@@ -19,11 +19,12 @@ type Features struct {
 	Exchange  bool
 	Tmpfile   bool
 	Direct    bool // O_DIRECT of whole blocks
+	Xattrs    bool
 }
 
 // FeaturesOf is what Linux 6.1 can do on a file system of that type.
 func FeaturesOf(fs string) Features {
-	f := Features{Fallocate: true, Zero: true, Exchange: true, Tmpfile: true, Direct: true}
+	f := Features{Fallocate: true, Zero: true, Exchange: true, Tmpfile: true, Direct: true, Xattrs: true}
 	switch fs {
 	case "ext2", "ext3": // without extents
 		f.Fallocate, f.Zero = false, false
@@ -35,6 +36,10 @@ func FeaturesOf(fs string) Features {
 		f.Clone = true
 	case "f2fs":
 		f.Shift = true
+	case "jfs":
+		f = Features{Direct: true, Xattrs: true}
+	case "nilfs2":
+		f = Features{Direct: true}
 	}
 	return f
 }
@@ -245,6 +250,9 @@ func (g *generator) drawAllocation() ops.Op {
 
 func (g *generator) drawAttribute() ops.Op {
 	o := ops.Op{Verb: pick(g, ops.SetXattr, ops.SetXattr, ops.RemoveXattr, ops.Chmod, ops.Chown, ops.Utimes), File: g.file()}
+	if !g.features.Xattrs && (o.Verb == ops.SetXattr || o.Verb == ops.RemoveXattr) {
+		return ops.Op{}
+	}
 	switch o.Verb {
 	case ops.SetXattr:
 		o.Word, o.Value = pick(g, "user.x", "user.y", "trusted.z"), pick(g, "1", strings.Repeat("v", 100))

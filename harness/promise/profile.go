@@ -43,7 +43,9 @@ func ProfileOf(fs string, mkfs []string, mount string) Profile {
 		return Profile{Journal: true, Names: true, Replaced: !writeback && !has("noauto_da_alloc"), Stale: writeback}
 	case "f2fs":
 		strict := has("fsync_mode=strict")
-		return Profile{Journal: strict, Names: true}
+		return Profile{Journal: strict, Names: strict, NewNames: true}
+	case "jfs":
+		return Profile{Journal: true, Names: true, Stale: true}
 	case "btrfs":
 		return Profile{Journal: true, Names: true, Compressed: strings.Contains(mount, "compress")}
 	}
