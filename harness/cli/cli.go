@@ -8,9 +8,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 
 	"github.com/alecthomas/kong"
 	"golang.org/x/sys/unix"
+
+	"powercut/harness/generate"
 )
 
 // The exit codes.
@@ -34,6 +37,7 @@ type commands struct {
 
 	Run       runCommand       `cmd:"" help:"Run scenarios and say which acknowledged writes survived."`
 	Explore   exploreCommand   `cmd:"" help:"Recover all that a power cut may leave, at each position of a run's log."`
+	Generate  generateCommand  `cmd:"" help:"Make workloads of operations, all short ones or random ones, and carry them out."`
 	Suite     suiteCommand     `cmd:"" help:"Suites of many runs, over nights and machines."`
 	Scenarios scenariosCommand `cmd:"" help:"List the scenarios."`
 	Kernels   kernelsCommand   `cmd:"" help:"Kernels that come by name: list, fetch, verify and prune them."`
@@ -76,7 +80,8 @@ func Main(ctx context.Context, args []string, s Streams) (code int) {
 	exited := -1
 	parser, err := kong.New(&c, kong.Name("powercut"), kong.Description(about), kong.UsageOnError(),
 		kong.Writers(s.Out, s.Err), kong.Exit(func(code int) { exited = code }),
-		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(s))
+		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(s),
+		kong.Vars{"kinds": strings.Join(generate.Kinds(), ", "), "syncs": strings.Join(generate.Syncs, ", ")})
 	if err != nil {
 		panic(err) // the command line's own definition is wrong
 	}

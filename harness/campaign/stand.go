@@ -1,0 +1,79 @@
+package campaign
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"powercut/guest/ops"
+	"powercut/guest/wire"
+	"powercut/guest/workload"
+	"powercut/harness/blocklog"
+	"powercut/harness/disk"
+	"powercut/harness/machine"
+	"powercut/harness/promise"
+	"powercut/harness/verdict"
+	"powercut/scenarios"
+)
+
+// Stand is what the guests of a scenario of ops need, for those who put the stages of
+// a run together in another way: the scenario's own ops are of no use to it.
+type Stand struct {
+	Scenario scenarios.Scenario
+	Machine  *machine.Machine
+	Base     string // path of the formatted disk
+
+	run *run
+}
+
+// Stand prepares a scenario of ops. The guest's ledger must be in memory.
+func (l *Lab) Stand(ctx context.Context, s scenarios.Scenario) (*Stand, error) {
+	if s.Workload.Kind != scenarios.OpsKind {
+		return nil, fmt.Errorf("prepare scenario %s: its workload is not one of ops", s.Name)
+	}
+	r := &run{lab: l, scenario: s}
+	if err := r.prepare(ctx); err != nil {
+		return nil, err
+	}
+	if r.serial() {
+		return nil, errors.New("prepare guest: it has no ledger in memory, without which many workloads cannot share it: its kernel lacks /dev/mem")
+	}
+	return &Stand{Scenario: s, Machine: r.machine, Base: r.base, run: r}, nil
+}
+
+// Plan is the plan of those ops, with the bytes that a run of them with that seed
+// writes.
+func (s *Stand) Plan(list []ops.Op, seed uint64) ops.Plan {
+	other := s.Scenario
+	other.Workload.Ops = list
+	return other.OpsPlan(seed)
+}
+
+// Workload is what a guest is asked for, to carry out a plan.
+func (s *Stand) Workload(p ops.Plan) wire.Workload {
+	w := s.run.workload(workload.Plan{})
+	w.Ops = &p
+	return w
+}
+
+// Drive is the scenario's drive over that content; counts reads the guest's ledger.
+func (s *Stand) Drive(base io.ReaderAt, log *blocklog.Writer, seed uint64, counts func() (started, acked uint64)) *disk.Drive {
+	cfg := s.run.driveConfig(base, log, seed)
+	cfg.Counts = counts
+	return disk.New(cfg)
+}
+
+// Honest is a drive without faults over that content, for a recovery.
+func (s *Stand) Honest(base io.ReaderAt, log *blocklog.Writer) *disk.Drive {
+	return disk.New(disk.Config{Base: base, Size: int64(s.Scenario.Filesystem.Size), Log: log, WriteCache: s.Scenario.Drive.Volatile()})
+}
+
+// Recover has a guest recover its drive, and says what it found. What goes wrong in the
+// guest is a verdict; limit is how long it had, of which ctx is the rest.
+func (s *Stand) Recover(ctx context.Context, g *machine.Guest, console Console) (verdict.Recovery, promise.Found, error) {
+	return inspectTree(ctx, g, s.run.mount(), console)
+}
+
+// Profile is what the file system is known to do.
+func (s *Stand) Profile() promise.Profile { return s.run.profile() }
