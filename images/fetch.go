@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -28,10 +29,14 @@ const (
 )
 
 // debianKernel is a kernel that Debian ships, and the suite that has it.
-type debianKernel struct{ version, suite string }
+type debianKernel struct {
+	name    string // after the prefix
+	version string // empty: whatever the suite has
+	suite   string
+}
 
 func debianKernels() []debianKernel {
-	return []debianKernel{{"5.10", "bullseye"}, {"6.1", "bookworm"}, {"6.12", "trixie"}}
+	return []debianKernel{{"5.10", "5.10", "bullseye"}, {"6.1", "6.1", "bookworm"}, {"6.12", "6.12", "trixie"}, {"newest", "", "sid"}}
 }
 
 // keptFolders are the parts of a package's module tree that a storage test can
@@ -50,15 +55,15 @@ func keptFolders() []string {
 func Specs() []string {
 	var specs []string
 	for _, k := range debianKernels() {
-		specs = append(specs, debianPrefix+k.version)
+		specs = append(specs, debianPrefix+k.name)
 	}
 	return specs
 }
 
-// Fetch returns the kernel that spec names: "debian:5.10", "debian:6.1" or
-// "debian:6.12"; "" is DefaultKernel. The first call downloads the newest
-// package of that version; later ones take it from the cache, also without a
-// network.
+// Fetch returns the kernel that spec names: "debian:5.10", "debian:6.1",
+// "debian:6.12", or "debian:newest", that of sid; "" is DefaultKernel. The first call
+// downloads the newest package of that version; later ones take it from the cache, also
+// without a network.
 func Fetch(ctx context.Context, spec string) (Kernel, error) {
 	if spec == "" {
 		spec = DefaultKernel
@@ -95,7 +100,7 @@ func CheckSpec(spec string) error {
 
 func parseSpec(spec string) (debianKernel, error) {
 	for _, k := range debianKernels() {
-		if spec == debianPrefix+k.version {
+		if spec == debianPrefix+k.name {
 			return k, nil
 		}
 	}
@@ -116,41 +121,73 @@ func (d debianKernel) build(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	deb, err := apt.Download(ctx, name)
+	debs, err := download(ctx, apt, name)
 	if err != nil {
 		return err
 	}
-	version, err := debian.Field(ctx, deb, "Version")
+	version, err := debian.Field(ctx, debs[0], "Version")
 	if err != nil {
 		return err
 	}
-	if err := unpackKernel(ctx, deb, dir, name+" "+version); err != nil {
+	if err := unpackKernel(ctx, debs, dir, name+" "+version); err != nil {
 		return err
 	}
 	return os.RemoveAll(state)
 }
 
-// unpackKernel takes from a package what a guest can need.
-func unpackKernel(ctx context.Context, deb, dir, pkg string) error {
+// download fetches a kernel's package, and those that hold its parts: since Linux 7
+// Debian's linux-image is empty, and depends on linux-binary, linux-base and
+// linux-modules of the same release.
+func download(ctx context.Context, apt *debian.Apt, name string) ([]string, error) {
+	deb, err := apt.Download(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	depends, err := debian.Field(ctx, deb, "Depends")
+	if err != nil {
+		return nil, err
+	}
+	debs := []string{deb}
+	for _, kind := range []string{"linux-binary-", "linux-base-", "linux-modules-"} {
+		part := kind + strings.TrimPrefix(name, "linux-image-")
+		if !strings.Contains(depends, part) {
+			continue
+		}
+		if deb, err = apt.Download(ctx, part); err != nil {
+			return nil, err
+		}
+		debs = append(debs, deb)
+	}
+	return debs, nil
+}
+
+// unpackKernel takes from a kernel's packages what a guest can need.
+func unpackKernel(ctx context.Context, debs []string, dir, pkg string) error {
 	var image []byte
 	var release string
-	err := debian.Walk(ctx, deb, func(name string, _ int64, r io.Reader) (err error) {
+	take := func(name string, _ int64, r io.Reader) (err error) {
+		in := path.Base(path.Dir(name)) // of what lies in lib/modules/RELEASE, the release
 		switch {
 		case strings.HasPrefix(name, "boot/vmlinuz-"):
 			release = strings.TrimPrefix(name, "boot/vmlinuz-")
 			image, err = io.ReadAll(io.LimitReader(r, vmlinux.MaxImage))
-		case strings.HasPrefix(name, "boot/config-"):
+		case name == "lib/modules/"+in+"/vmlinuz":
+			release = in
+			image, err = io.ReadAll(io.LimitReader(r, vmlinux.MaxImage))
+		case strings.HasPrefix(name, "boot/config-"), name == "lib/modules/"+in+"/config":
 			err = writeFile(filepath.Join(dir, "config"), r)
 		case strings.HasPrefix(name, "lib/modules/"):
 			err = takeModule(dir, name, r)
 		}
 		return err
-	})
-	if err != nil {
-		return err
+	}
+	for _, deb := range debs {
+		if err := debian.Walk(ctx, deb, take); err != nil {
+			return err
+		}
 	}
 	if image == nil {
-		return fmt.Errorf("package %s has no boot/vmlinuz", pkg)
+		return fmt.Errorf("package %s has no vmlinuz", pkg)
 	}
 	index, err := modules.Open(filepath.Join(dir, "modules"))
 	if err != nil {

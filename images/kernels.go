@@ -32,7 +32,7 @@ func Kernels() ([]CachedKernel, error) {
 	}
 	var list []CachedKernel
 	for _, d := range debianKernels() {
-		k := CachedKernel{Spec: debianPrefix + d.version, Suite: d.suite}
+		k := CachedKernel{Spec: debianPrefix + d.name, Suite: d.suite}
 		if dir, ok := c.Lookup(kernelKind, kernelKey(k.Spec)); ok {
 			if err := k.look(dir); err != nil {
 				return nil, fmt.Errorf("look at kernel %s: %w", k.Spec, err)

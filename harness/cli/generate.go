@@ -242,7 +242,9 @@ func (c *generateCommand) carryOut(ctx context.Context, s Streams, t *talk, scen
 		defer cancel()
 	}
 	err = batch.Run(limited, stand, workloads, batch.Options{Jobs: g.Jobs, Folder: dir, Seed: c.Seed}, func(o batch.Outcome) {
-		g.add(o)
+		if w := g.add(o); w != nil && g.Broken <= shownAtOnce {
+			t.fail(fmt.Sprintf("workload %d: %s: %s", w.Workload, w.Ops, w.What), nil)
+		}
 		progress.Set(g.Workloads)
 	})
 	g.Seconds = time.Since(begun).Seconds()
@@ -271,17 +273,17 @@ func (c *generateCommand) carryOut(ctx context.Context, s Streams, t *talk, scen
 	return nil
 }
 
-// add counts what became of a workload.
-func (g *generated) add(o batch.Outcome) {
+// add counts what became of a workload, and returns what was wrong with it; nil: nothing.
+func (g *generated) add(o batch.Outcome) *wrong {
 	g.Workloads++
 	g.States += len(o.States)
 	if u := o.Unsupported; u != nil {
 		verb, _, _ := strings.Cut(u.Text, " ")
 		g.Unsupported[verb+": "+u.Errno]++
-		return
+		return nil
 	}
 	if !o.Wrong() {
-		return
+		return nil
 	}
 	g.Broken++
 	w := wrong{Workload: o.Number, Ops: inLine(o.Ops), workload: o.Ops}
@@ -296,6 +298,7 @@ func (g *generated) add(o batch.Outcome) {
 		w.Op, w.What = state.Op, fmt.Sprintf("after op %d: %s", state.Op, inWords(state.Result.Findings))
 	}
 	g.Reports = append(g.Reports, w)
+	return &w
 }
 
 // inWords tells the gravest finding, and how many more there are.

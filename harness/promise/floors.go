@@ -142,8 +142,11 @@ func (f *past) promiseNames(id model.ID, all bool) {
 	}
 	born := f.born(id)
 	for p := range f.places(id) {
-		is := f.current().Entry(p.dir, p.name) == id
-		since := f.since(p, id)
+		at := f.current().Entry(p.dir, p.name)
+		is, since := at == id, f.since(p, at)
+		if !f.profile.Exchanged && f.exchanged(since) {
+			continue
+		}
 		new := is && since <= born
 		if all || new {
 			f.custom.places[p] = f.now
@@ -152,6 +155,12 @@ func (f *past) promiseNames(id model.ID, all bool) {
 			f.promisePath(p.dir, since)
 		}
 	}
+}
+
+// exchanged tells whether a state was made by an exchange of names.
+func (f *past) exchanged(k int) bool {
+	n := f.states[k].Op
+	return n > 0 && f.plan.Ops[n-1].Has(ops.Exchange)
 }
 
 // promisePath sets the floors of the names that lead to a directory, to a state.

@@ -11,6 +11,9 @@ type Profile struct {
 	// as it was when they were made. NewNames: only the name that a new file was made
 	// with (ext4_sync_parent, fs/ext4/fsync.c).
 	Names, NewNames bool
+	// Exchanged: so are names that were exchanged. XFS writes neither of the two inodes
+	// then, and fsync of one finds nothing to do (xfs_cross_rename, fs/xfs/xfs_inode.c).
+	Exchanged bool
 	// Replaced: what is renamed over another file has its bytes when the name is found
 	// to lead to it (auto_da_alloc, Documentation/admin-guide/ext4.rst).
 	Replaced bool
@@ -40,14 +43,14 @@ func ProfileOf(fs string, mkfs []string, mount string) Profile {
 			return Profile{NewNames: true, Stale: true, Rounding: 4096}
 		}
 		writeback := has("data=writeback")
-		return Profile{Journal: true, Names: true, Replaced: !writeback && !has("noauto_da_alloc"), Stale: writeback}
+		return Profile{Journal: true, Names: true, Exchanged: true, Replaced: !writeback && !has("noauto_da_alloc"), Stale: writeback}
 	case "f2fs":
 		strict := has("fsync_mode=strict")
-		return Profile{Journal: strict, Names: strict, NewNames: true}
+		return Profile{Journal: strict, Names: strict, Exchanged: strict, NewNames: true}
 	case "jfs":
 		return Profile{Journal: true, Names: true, Stale: true}
 	case "btrfs":
-		return Profile{Journal: true, Names: true, Compressed: strings.Contains(mount, "compress")}
+		return Profile{Journal: true, Names: true, Exchanged: true, Compressed: strings.Contains(mount, "compress")}
 	}
 	return Profile{Journal: true, Names: true}
 }

@@ -167,6 +167,9 @@ func TestStories(t *testing.T) {
 		{"a range promises the size that it needs", ext4, "create a; sync; append a 4KiB O_DSYNC", "create a", none, "lost, promised: a size: 0"},
 		{"msync", ext4, "write a 8KiB; sync; mmap-write a 4KiB+4KiB; msync a 4KiB+4KiB", "write a 8KiB", none, "lost, promised: a content"},
 		{"a lost directory takes its renames with it", ext4, "mkdir d; write d/a 4KiB; sync; rename d/a d/b", "sync", none, "lost, promised: d name: missing; ONLY"},
+		{"exchange, and a file synced", ext4, "write a 4KiB; write b 8KiB; sync; rename a b exchange; fsync a", "write a 4KiB; write b 8KiB", none, "lost, customary: a name"},
+		{"exchange, and a file synced, on xfs", ProfileOf("xfs", nil, ""), "write a 4KiB; write b 8KiB; sync; rename a b exchange; fsync a", "write a 4KiB; write b 8KiB", none, "lost, not promised: a name"},
+		{"exchange, and the directory synced, on xfs", ProfileOf("xfs", nil, ""), "write a 4KiB; write b 8KiB; sync; rename a b exchange; fsync .", "write a 4KiB; write b 8KiB", none, "lost, promised: a name"},
 		{"exchange", ext4, "write a 4KiB; write b 8KiB; sync; rename a b exchange; fsync .", "write a 4KiB; write b 8KiB", none, "lost, promised: a name"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

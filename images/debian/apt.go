@@ -178,7 +178,7 @@ func (a *Apt) command(timeout time.Duration, program string, args ...string) com
 }
 
 // Kernel returns the name of the newest kernel image package of a version
-// ("6.1" gives "linux-image-6.1.0-57-amd64"): the one that the suite's meta
+// ("6.1" gives "linux-image-6.1.0-57-amd64"), or where that is empty of any: the one that the suite's meta
 // package depends on, or, if that is of another version, the newest by name.
 func (a *Apt) Kernel(ctx context.Context, version string) (string, error) {
 	show, err := a.command(0, "apt-cache", "--no-all-versions", "show", "linux-image-"+Architecture).Output(ctx)
@@ -197,10 +197,14 @@ func (a *Apt) Kernel(ctx context.Context, version string) (string, error) {
 	return "", fmt.Errorf("find kernel: Debian's suite %s has no linux-image-%s*-%s", a.suite, version, Architecture)
 }
 
-// kernelName matches plain kernel images of a version: no realtime, cloud,
-// unsigned or debug ones.
+// kernelName matches plain kernel images of a version, or of any where that is empty:
+// no realtime, cloud, unsigned or debug ones.
 func kernelName(version string) *regexp.Regexp {
-	return regexp.MustCompile(`^linux-image-` + regexp.QuoteMeta(version) + `[.-][0-9a-z.+~]*(-[0-9]+)?-` + Architecture + `$`)
+	number := regexp.QuoteMeta(version)
+	if version == "" {
+		number = "[0-9]+"
+	}
+	return regexp.MustCompile(`^linux-image-` + number + `[.-][0-9a-z.+~]*(-[0-9]+)?-` + Architecture + `$`)
 }
 
 // kernelIn reads the meta package's Depends field.
