@@ -76,10 +76,13 @@ func (a *agent) record(w wire.Workload) error {
 		stop = w.Load.Begin(mountPoint)
 		return err
 	}
-	if w.Ops != nil {
-		err = w.Ops.Run(ops.World{Dir: mountPoint, Remount: remounter(w.Mount)}, j, settle)
-	} else {
+	switch world := (ops.World{Dir: mountPoint, Remount: remounter(w.Mount)}); len(w.Ops) {
+	case 0:
 		err = w.Plan.Run(mountPoint, j, settle)
+	case 1:
+		err = w.Ops[0].Run(world, j, settle)
+	default:
+		err = ops.RunTogether(w.Ops, world, j, settle)
 	}
 	stop()
 	elapsed := time.Since(begun)

@@ -40,7 +40,7 @@ func TestReference(t *testing.T) {
 	})
 	for _, row := range []string{
 		"| `workload.count` | number | `200` | 1 to 1000000 | ops |",
-		"| `filesystem.type` | word | *required* | ext2, ext3, ext4, xfs, btrfs | what mkfs makes |",
+		"| `filesystem.type` | word | *required* | ext2, ext3, ext4, xfs, btrfs, f2fs, jfs, nilfs2 | what mkfs makes |",
 		"| `workload.calls` | list of words | `[O_SYNC, O_DSYNC, fsync, fdatasync]` | " + strings.Join(words(workload.Calls...), ", ") + "; 1 to 32 entries |",
 		"| `expect.p50` | bounds on time |  |  | median latency |",
 		"\n| sectors-per-track | 900 | assumed",

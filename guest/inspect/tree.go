@@ -6,6 +6,7 @@ package inspect
 import (
 	"bytes"
 	"fmt"
+	"strings"
 )
 
 // Tree is all that was found below a directory.
@@ -60,6 +61,26 @@ func (t *Tree) Check() error {
 		return fmt.Errorf("read tree: %d bytes of files arrived, want %d", len(t.Data), n)
 	}
 	return nil
+}
+
+// Below is the part of the tree below a directory of it, with that as its root; the
+// root alone where there is no such directory. It shares the tree's data.
+func (t *Tree) Below(dir string) *Tree {
+	out := &Tree{Data: t.Data}
+	for _, o := range t.Objects {
+		if rest, below := strings.CutPrefix(o.Path, dir+"/"); below {
+			o.Path = rest
+		} else if o.Path == dir {
+			o.Path = "."
+		} else {
+			continue
+		}
+		out.Objects = append(out.Objects, o)
+	}
+	if len(out.Objects) == 0 {
+		out.Objects = []Object{{Path: "."}}
+	}
+	return out
 }
 
 // Read sets buf to the object's bytes from offset off on.

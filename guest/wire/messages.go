@@ -108,8 +108,9 @@ type Mount struct {
 type Workload struct {
 	Mount Mount         `json:"mount"`
 	Plan  workload.Plan `json:"plan"`
-	// Ops takes the place of Plan, where there are any.
-	Ops *ops.Plan `json:"ops,omitempty"`
+	// Ops take the place of Plan, where there are any: several are carried out at the
+	// same time, as ops.RunTogether does.
+	Ops []ops.Plan `json:"ops,omitempty"`
 	// Serial sends the ledger over the control channel even where memory would do.
 	Serial bool `json:"serial,omitempty"`
 	// Cache is what the guest does to the drive's write cache before the mount.

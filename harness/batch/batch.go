@@ -1,5 +1,6 @@
 // Package batch carries out many short workloads of ops, and judges for each the
-// states that a cut right after each of its sync calls leaves.
+// states that a cut right after each of its sync calls leaves. A workload may have
+// several threads, each with a directory of its own, and each is judged by itself.
 //
 // A worker is one forked guest. For a workload its drive is given a fresh disk, as mkfs
 // made it, on which the guest mounts, runs the ops and unmounts, all of it in a block
@@ -31,24 +32,29 @@ type Options struct {
 	Seed   uint64 // of what the ops write
 }
 
+// Workload is a list of ops for each of its threads. One is carried out at the root of
+// the file system, several as ops.RunTogether does.
+type Workload [][]ops.Op
+
 // Outcome is what became of one workload.
 type Outcome struct {
-	Number int // among the workloads, from 1
-	Ops    []ops.Op
-	// States are those judged, one for each sync call that succeeded.
+	Number   int // among the workloads, from 1
+	Workload Workload
+	// States are those judged, for each sync call that succeeded one of each thread.
 	States      []State
 	Unsupported *promise.Unsupported // an op that kernel or file system do not know
-	// Failed is the first op, from 1, with an error that it does not allow; 0: none. It
-	// ends the workload.
-	Failed int
-	Errno  string
+	// Failed is an op, from 1, with an error that it does not allow, and Thread its
+	// thread; 0: none. It ends its thread.
+	Failed, Thread int
+	Errno          string
 	// Trouble is what the kernel that ran the ops died of; empty: nothing.
 	Trouble string
 }
 
-// State is what a cut right after a sync call left.
+// State is what a cut right after a sync call left of a thread's tree.
 type State struct {
-	Op       int // the sync call, from 1
+	Thread   int // from 1
+	Op       int // its op, from 1, that had been acknowledged last
 	Recovery verdict.Recovery
 	Result   promise.Result // of no meaning where nothing was recovered
 }
@@ -72,7 +78,7 @@ func (o *Outcome) Wrong() bool { return o.Broken() != nil || o.Failed > 0 || o.T
 // Run carries out the workloads, and tells each of one after the other, from one
 // goroutine, in no order. It ends with the workloads, with ctx, or with an error, which
 // is the harness's.
-func Run(ctx context.Context, stand *campaign.Stand, workloads iter.Seq[[]ops.Op], o Options, each func(Outcome)) error {
+func Run(ctx context.Context, stand *campaign.Stand, workloads iter.Seq[Workload], o Options, each func(Outcome)) error {
 	working, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	jobs, done := make(chan Outcome), make(chan Outcome)
@@ -88,10 +94,10 @@ func Run(ctx context.Context, stand *campaign.Stand, workloads iter.Seq[[]ops.Op
 	go func() { // ends with the workloads, or with working
 		defer close(jobs)
 		n := 0
-		for list := range workloads {
+		for w := range workloads {
 			n++
 			select {
-			case jobs <- Outcome{Number: n, Ops: list}:
+			case jobs <- Outcome{Number: n, Workload: w}:
 			case <-working.Done():
 				return
 			}

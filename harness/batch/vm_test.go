@@ -49,7 +49,14 @@ func standOf(t *testing.T, set ...string) *campaign.Stand {
 // outcomes carries out workloads.
 func outcomes(t *testing.T, stand *campaign.Stand, list [][]ops.Op) (out []Outcome) {
 	t.Helper()
-	err := Run(t.Context(), stand, slices.Values(list), Options{Jobs: 2, Folder: t.TempDir(), Seed: 1}, func(o Outcome) { out = append(out, o) })
+	workloads := func(yield func(Workload) bool) {
+		for _, w := range list {
+			if !yield(Workload{w}) {
+				return
+			}
+		}
+	}
+	err := Run(t.Context(), stand, workloads, Options{Jobs: 2, Folder: t.TempDir(), Seed: 1}, func(o Outcome) { out = append(out, o) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +98,7 @@ func TestKept(t *testing.T) {
 		t.Run(fs, func(t *testing.T) {
 			for _, o := range outcomes(t, standOf(t, "filesystem.type="+fs), some(t, 1, 16)) {
 				if o.Wrong() || o.Unsupported == nil && len(o.States) == 0 {
-					t.Errorf("%v: %+v", o.Ops, o)
+					t.Errorf("%v: %+v", o.Workload, o)
 				}
 			}
 		})

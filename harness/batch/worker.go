@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
+	"powercut/guest/ledger"
+	"powercut/guest/ops"
 	"powercut/harness/blocklog"
 	"powercut/harness/campaign"
 	"powercut/harness/crash"
@@ -116,63 +119,76 @@ func (w *worker) carryOut(ctx context.Context, out *Outcome) (err error) {
 	if err := w.hire(ctx); err != nil {
 		return err
 	}
-	h := promise.History{Plan: w.stand.Plan(out.Ops, w.seed)}
-	log, err := w.record(ctx, &h, out)
+	plans := w.stand.Plans(out.Workload, w.seed)
+	records, log, err := w.record(ctx, plans, out)
 	if err != nil || log == nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
-	for _, r := range h.Records {
+	for n, r := range records {
+		thread, op := place(r, len(plans))
 		switch errno := unix.ErrnoName(unix.Errno(r.Errno)); {
-		case r.Op == 0:
-		case r.Errno != 0 && !out.Ops[r.Op-1].Allows(errno):
-			out.Failed, out.Errno = int(r.Op), errno
+		case op == 0:
+		case r.Errno != 0 && !plans[thread-1].Ops[op-1].Allows(errno):
+			out.Failed, out.Thread, out.Errno = int(op), thread, errno
 		case r.Synced:
-			if err := w.judge(ctx, h, log, int(r.Op), out); err != nil {
+			if err := w.judge(ctx, plans, records, log, n, out); err != nil || out.Unsupported != nil {
 				return err
 			}
 		}
 	}
+	if out.Failed > 0 { // is it an op that kernel or file system do not know?
+		return w.judge(ctx, plans, records, log, len(records)-1, out)
+	}
 	return nil
 }
 
-// record runs the plan of h on a fresh disk, and returns the log; nil where the guest
-// did not come to the end.
-func (w *worker) record(ctx context.Context, h *promise.History, out *Outcome) (*blocklog.Log, error) {
+// place is the thread, from 1, and the op of a record of so many threads.
+func place(r ledger.Record, threads int) (thread int, op uint64) {
+	if threads == 1 {
+		return 1, r.Op
+	}
+	return ops.Of(r.Op)
+}
+
+// record runs plans on a fresh disk, and returns ledger and log; nil where the guest did
+// not come to the end.
+func (w *worker) record(ctx context.Context, plans []ops.Plan, out *Outcome) ([]ledger.Record, *blocklog.Log, error) {
 	memory, err := w.guest.Ledger()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	counts := func() (started, acked uint64) {
 		acked = memory.Published() // before what has begun: see campaign's watch
 		return memory.Started(), acked
 	}
-	if err := w.insert(func(log *blocklog.Writer) *disk.Drive { return w.stand.Drive(w.base, log, h.Plan.Seed, counts) }); err != nil {
-		return nil, err
+	drive := func(log *blocklog.Writer) *disk.Drive { return w.stand.Drive(w.base, log, plans[0].Seed, counts) }
+	if err := w.insert(drive); err != nil {
+		return nil, nil, err
 	}
 	path := w.path
 	console := w.console()
 	limited, cancel := context.WithTimeout(ctx, w.stand.Scenario.Timeout)
 	defer cancel()
-	ask := w.stand.Workload(h.Plan)
+	ask := w.stand.Workload(plans)
 	ask.Repeated = true
 	if err := w.guest.Work(limited, ask); err != nil {
-		return nil, w.died(ctx, limited, console, err, out)
+		return nil, nil, w.died(ctx, limited, console, err, out)
 	}
 	w.bay.current().Stop("the workload has ended")
 	if _, _, err := w.bay.current().Cut(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if h.Records, err = memory.Take(); err == nil {
+	records, err := memory.Take()
+	if err == nil {
 		err = w.finish()
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	h.Started = memory.Started()
 	out.Trouble = console.Complaint()
 	log, err := blocklog.Open(path)
-	return log, errors.Join(err, os.Remove(path))
+	return records, log, errors.Join(err, os.Remove(path))
 }
 
 // died says why the guest did not come to the end of a workload, if that was its own
@@ -186,60 +202,97 @@ func (w *worker) died(ctx, limited context.Context, console campaign.Console, er
 	return errors.Join(err, w.retire())
 }
 
-// judge has the state recovered that a cut right after op k left, and judges it.
-func (w *worker) judge(ctx context.Context, h promise.History, log *blocklog.Log, k int, out *Outcome) error {
-	at := ackOf(log, k)
+// judge has the state recovered that a cut right after the n-th record left, and judges
+// each thread's tree.
+func (w *worker) judge(ctx context.Context, plans []ops.Plan, records []ledger.Record, log *blocklog.Log, n int, out *Outcome) error {
+	at := publishedAt(log, n)
 	if at < len(log.Events) {
-		e := log.Events[at]
-		h.Records, h.Started = h.Records[:min(e.Acked, uint64(len(h.Records)))], e.Started
+		records = records[:min(log.Events[at].Acked, uint64(len(records)))]
 	}
-	image, err := crash.Build(w.base, log, at, crash.Policy(w.stand.Scenario.AtCut), h.Plan.Seed)
+	image, err := crash.Build(w.base, log, at, crash.Policy(w.stand.Scenario.AtCut), plans[0].Seed)
 	if err != nil {
 		return err
 	}
-	state, err := w.recovered(ctx, h, image, k)
-	if err == nil && state.Broken() {
-		err = w.again(ctx, h, image, state)
+	histories := historiesOf(plans, records)
+	states, err := w.recovered(ctx, histories, image)
+	if err == nil && slices.ContainsFunc(states, State.Broken) {
+		err = w.again(ctx, histories, image, states)
 	}
 	if err != nil {
 		return err
 	}
-	out.Unsupported = state.Result.Unsupported
-	out.States = append(out.States, state)
+	for _, s := range states {
+		if out.Unsupported == nil {
+			out.Unsupported = s.Result.Unsupported
+		}
+	}
+	out.States = append(out.States, states...)
 	return nil
 }
 
+// historiesOf are those of the threads, by the records that were there at a cut. The
+// op after a thread's last record may have begun.
+func historiesOf(plans []ops.Plan, records []ledger.Record) []promise.History {
+	out := make([]promise.History, len(plans))
+	for i, p := range plans {
+		out[i] = promise.History{Plan: p, Started: min(1, uint64(len(p.Ops)))}
+	}
+	for _, r := range records {
+		thread, op := place(r, len(plans))
+		h := &out[thread-1]
+		r.Op = op
+		h.Records = append(h.Records, r)
+		h.Started = min(op+1, uint64(len(h.Plan.Ops)))
+	}
+	return out
+}
+
 // again has a fresh guest recover a state that breaks a promise.
-func (w *worker) again(ctx context.Context, h promise.History, image *crash.Image, was State) error {
+func (w *worker) again(ctx context.Context, histories []promise.History, image *crash.Image, before []State) error {
 	if err := errors.Join(w.retire(), w.hire(ctx)); err != nil {
 		return err
 	}
-	now, err := w.recovered(ctx, h, image, was.Op)
-	if err == nil && (now.Recovery.Class != was.Recovery.Class || now.Result.Counts != was.Result.Counts) {
-		err = fmt.Errorf("judge the state after op %d: a guest that had recovered others found %s, %+v, and a fresh one %s, %+v; neither is to be believed",
-			was.Op, was.Recovery.Class, was.Result.Counts, now.Recovery.Class, now.Result.Counts)
+	states, err := w.recovered(ctx, histories, image)
+	for i := range states {
+		was, now := before[i], states[i]
+		if err == nil && (now.Recovery.Class != was.Recovery.Class || now.Result.Counts != was.Result.Counts) {
+			err = fmt.Errorf("judge the state after op %d: a guest that had recovered others found %s, %+v, and a fresh one %s, %+v; neither is to be believed",
+				was.Op, was.Recovery.Class, was.Result.Counts, now.Recovery.Class, now.Result.Counts)
+		}
 	}
 	return err
 }
 
-// recovered has a guest recover a state, and judges it.
-func (w *worker) recovered(ctx context.Context, h promise.History, image *crash.Image, k int) (State, error) {
-	s := State{Op: k}
+// recovered has a guest recover a state, and judges it for each thread.
+func (w *worker) recovered(ctx context.Context, histories []promise.History, image *crash.Image) ([]State, error) {
 	if err := w.hire(ctx); err != nil {
-		return s, err
+		return nil, err
 	}
 	if err := w.insert(func(log *blocklog.Writer) *disk.Drive { return w.stand.Honest(image.Media, log) }); err != nil {
-		return s, err
+		return nil, err
 	}
 	path := w.path
 	defer os.Remove(path)
-	var found promise.Found
-	var err error
-	if s.Recovery, found, err = w.recover(ctx); err != nil {
-		return s, err
+	recovery, found, err := w.recover(ctx)
+	if err != nil {
+		return nil, err
 	}
-	s.Result, err = promise.Judge(h, w.stand.Profile(), found)
-	return s, err
+	var out []State
+	for i, h := range histories {
+		s := State{Thread: i + 1, Recovery: recovery}
+		if n := len(h.Records); n > 0 {
+			s.Op = int(h.Records[n-1].Op)
+		}
+		part := found
+		if len(histories) > 1 {
+			part.Tree = found.Tree.Below(ops.ThreadDir(i + 1))
+		}
+		if s.Result, err = promise.Judge(h, w.stand.Profile(), part); err != nil {
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	return out, nil
 }
 
 // recover has the guest recover what is in the drive. A guest that fails to is replaced.
@@ -263,11 +316,11 @@ func (w *worker) recover(ctx context.Context) (verdict.Recovery, promise.Found, 
 	return v, found, err
 }
 
-// ackOf is the first position by which op k had been acknowledged: the ledger's record
-// of op 0 is the first.
-func ackOf(log *blocklog.Log, k int) int {
+// publishedAt is the first position by which the ledger's record n, counted from 0, was
+// there.
+func publishedAt(log *blocklog.Log, n int) int {
 	for i, e := range log.Events {
-		if e.Acked > uint64(k) {
+		if e.Acked > uint64(n) {
 			return i
 		}
 	}

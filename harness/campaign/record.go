@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"powercut/guest/ledger"
+	"powercut/guest/ops"
 	"powercut/guest/wire"
 	"powercut/guest/workload"
 	"powercut/harness/blocklog"
@@ -239,8 +240,7 @@ func (r *run) workload(p workload.Plan) wire.Workload {
 	s := r.scenario
 	ask := wire.Workload{Mount: r.mount(), Plan: p, Serial: r.serial(), Cache: cacheSwitches(s.Guest), Queue: queueSwitches(s.Guest), Load: s.Workload.Load.Plan()}
 	if r.isOps() {
-		plan := s.OpsPlan(r.seed)
-		ask.Ops = &plan
+		ask.Ops = []ops.Plan{s.OpsPlan(r.seed)}
 	}
 	return ask
 }

@@ -42,18 +42,21 @@ func (l *Lab) Stand(ctx context.Context, s scenarios.Scenario) (*Stand, error) {
 	return &Stand{Scenario: s, Machine: r.machine, Base: r.base, run: r}, nil
 }
 
-// Plan is the plan of those ops, with the bytes that a run of them with that seed
+// Plans are those of lists of ops, each with the bytes that a run of it with that seed
 // writes.
-func (s *Stand) Plan(list []ops.Op, seed uint64) ops.Plan {
+func (s *Stand) Plans(lists [][]ops.Op, seed uint64) (out []ops.Plan) {
 	other := s.Scenario
-	other.Workload.Ops = list
-	return other.OpsPlan(seed)
+	for _, list := range lists {
+		other.Workload.Ops = list
+		out = append(out, other.OpsPlan(seed))
+	}
+	return out
 }
 
-// Workload is what a guest is asked for, to carry out a plan.
-func (s *Stand) Workload(p ops.Plan) wire.Workload {
+// Workload is what a guest is asked for, to carry out plans.
+func (s *Stand) Workload(plans []ops.Plan) wire.Workload {
 	w := s.run.workload(workload.Plan{})
-	w.Ops = &p
+	w.Ops = plans
 	return w
 }
 

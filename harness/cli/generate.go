@@ -31,6 +31,7 @@ type generateCommand struct {
 	Length   int           `help:"All workloads of so many ops, 1 to 3, sync calls not counted." placeholder:"N" xor:"which"`
 	Random   int           `help:"So many random workloads, from the seed." placeholder:"N" xor:"which"`
 	Size     int           `help:"Ops of a random workload, sync calls included." default:"30" placeholder:"N"`
+	Threads  int           `help:"Threads of a random workload, each with that many ops and a directory of its own." default:"1" placeholder:"N"`
 	Ops      []string      `help:"Kinds of ops, with commas between: ${kinds}. Default: all." placeholder:"KIND"`
 	Syncs    []string      `help:"Sync calls after an op: ${syncs}. Default: all." placeholder:"CALL"`
 	Unsynced bool          `help:"Each workload a second time, without a sync of what it finds there."`
@@ -79,7 +80,7 @@ func (c *generateCommand) Run(ctx context.Context, s Streams, t *talk) error {
 		}
 	case !c.Carry:
 		for w := range workloads {
-			if _, err := fmt.Fprintln(s.Out, inLine(w)); err != nil {
+			if _, err := fmt.Fprintln(s.Out, inWords(w)); err != nil {
 				return err
 			}
 		}
@@ -99,11 +100,18 @@ func (c *generateCommand) check() error {
 		return errors.New("--random, --sample, --jobs and --budget are numbers above 0")
 	case c.Size < 1 || c.Size > ops.MaxOps:
 		return fmt.Errorf("--size %d: allowed are 1 to %d", c.Size, ops.MaxOps)
+	case c.Threads < 1 || c.Threads > maxThreads:
+		return fmt.Errorf("--threads %d: allowed are 1 to %d", c.Threads, maxThreads)
+	case c.Threads > 1 && (c.Random == 0 || c.Output != ""):
+		return errors.New("--threads goes with --random, and not with --output: a scenario's ops have one thread")
 	case c.Random > 0 && (len(c.Ops) > 0 || len(c.Syncs) > 0 || c.Unsynced):
 		return errors.New("--ops, --syncs and --unsynced go with --length")
 	}
 	return errors.Join(known("--ops", c.Ops, generate.Kinds()), known("--syncs", c.Syncs, generate.Syncs))
 }
+
+// maxThreads bounds the threads of a workload.
+const maxThreads = 16
 
 // known says which of the words are not among the allowed ones.
 func known(flag string, words, allowed []string) error {
@@ -116,41 +124,63 @@ func known(flag string, words, allowed []string) error {
 }
 
 // workloads are those that were asked for, in the same order each time.
-func (c *generateCommand) workloads(s scenarios.Scenario) iter.Seq[[]ops.Op] {
+func (c *generateCommand) workloads(s scenarios.Scenario) iter.Seq[batch.Workload] {
 	if c.Random > 0 {
-		return func(yield func([]ops.Op) bool) {
-			for n := range uint64(c.Random) {
-				if !yield(generate.Random(rand.New(rand.NewPCG(c.Seed, n)), c.Size, model.FeaturesOf(string(s.Filesystem.Type)))) {
-					return
-				}
+		return c.random(model.FeaturesOf(string(s.Filesystem.Type)))
+	}
+	all := generate.Enumerate(generate.Bounds{Length: c.Length, Kinds: c.Ops, Syncs: c.Syncs, Unsynced: c.Unsynced})
+	if c.Sample > 0 {
+		all = generate.Sample(all, c.Sample, rand.New(rand.NewPCG(c.Seed, 0)))
+	}
+	return func(yield func(batch.Workload) bool) {
+		for list := range all {
+			if !yield(batch.Workload{list}) {
+				return
 			}
 		}
 	}
-	all := generate.Enumerate(generate.Bounds{Length: c.Length, Kinds: c.Ops, Syncs: c.Syncs, Unsynced: c.Unsynced})
-	if c.Sample == 0 {
-		return all
-	}
-	return generate.Sample(all, c.Sample, rand.New(rand.NewPCG(c.Seed, 0)))
 }
 
-// inLine is a workload in one line.
-func inLine(w []ops.Op) string {
-	words := make([]string, len(w))
-	for i, o := range w {
-		words[i] = o.String()
+func (c *generateCommand) random(f model.Features) iter.Seq[batch.Workload] {
+	return func(yield func(batch.Workload) bool) {
+		for n := range uint64(c.Random) {
+			r := rand.New(rand.NewPCG(c.Seed, n))
+			var w batch.Workload
+			for range c.Threads {
+				w = append(w, generate.Random(r, c.Size, f))
+			}
+			if !yield(w) {
+				return
+			}
+		}
 	}
-	return strings.Join(words, "; ")
+}
+
+// inWords is a workload in one line.
+func inWords(w batch.Workload) string {
+	threads := make([]string, len(w))
+	for i, list := range w {
+		words := make([]string, len(list))
+		for i, o := range list {
+			words[i] = o.String()
+		}
+		threads[i] = strings.Join(words, "; ")
+		if len(w) > 1 {
+			threads[i] = ops.ThreadDir(i+1) + ": " + threads[i]
+		}
+	}
+	return strings.Join(threads, " | ")
 }
 
 // write writes each workload as a scenario.
-func (c *generateCommand) write(s scenarios.Scenario, workloads iter.Seq[[]ops.Op]) error {
+func (c *generateCommand) write(s scenarios.Scenario, workloads iter.Seq[batch.Workload]) error {
 	if err := os.MkdirAll(c.Output, 0o755); err != nil {
 		return fmt.Errorf("write workloads: %w", err)
 	}
 	n := 0
 	for w := range workloads {
 		n++
-		one := alone(s, n, w, len(w))
+		one := alone(s, n, w[0], len(w[0]))
 		text, err := one.Marshal()
 		if err == nil {
 			err = os.WriteFile(filepath.Join(c.Output, one.Name+".yaml"), text, 0o644)
@@ -163,9 +193,9 @@ func (c *generateCommand) write(s scenarios.Scenario, workloads iter.Seq[[]ops.O
 }
 
 // alone is the scenario of one workload, with the power cut at the ack of op k.
-func alone(s scenarios.Scenario, n int, w []ops.Op, k int) scenarios.Scenario {
+func alone(s scenarios.Scenario, n int, list []ops.Op, k int) scenarios.Scenario {
 	s.Name, s.About = fmt.Sprintf("%s-%06d", s.Name, n), "generated"
-	s.Workload.Ops, s.Workload.Count = w, len(w)
+	s.Workload.Ops, s.Workload.Count = list, len(list)
 	s.Cut = scenarios.Cut{Ack: k}
 	return s
 }
@@ -191,21 +221,22 @@ type generated struct {
 type wrong struct {
 	Workload int    `json:"workload"` // among all, from 1
 	Ops      string `json:"ops"`
-	Op       int    `json:"op"` // the sync call that the power went after, or the op that failed
+	Thread   int    `json:"thread"`
+	Op       int    `json:"op"` // of the thread: the power went after it, or it failed
 	What     string `json:"what"`
 	// Folder is that of a run of the workload alone, which may have come to something
-	// else: Held.
+	// else: Held. There is none of several threads.
 	Folder string `json:"folder,omitempty"`
 	Held   bool   `json:"held,omitempty"`
 
-	workload []ops.Op
+	workload batch.Workload
 }
 
 // repeated is how many of the workloads that went wrong are run again as scenarios.
 const repeated = 10
 
 // carryOut runs the workloads, and says what came of them.
-func (c *generateCommand) carryOut(ctx context.Context, s Streams, t *talk, scenario scenarios.Scenario, workloads iter.Seq[[]ops.Op]) (err error) {
+func (c *generateCommand) carryOut(ctx context.Context, s Streams, t *talk, scenario scenarios.Scenario, workloads iter.Seq[batch.Workload]) (err error) {
 	binary, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find powercut itself: %w", err)
@@ -257,7 +288,10 @@ func (c *generateCommand) carryOut(ctx context.Context, s Streams, t *talk, scen
 	slices.SortFunc(g.Reports, func(a, b wrong) int { return a.Workload - b.Workload })
 	for i := range g.Reports[:min(len(g.Reports), repeated)] {
 		w := &g.Reports[i]
-		doc, err := lab.Run(ctx, alone(scenario, w.Workload, w.workload, w.Op), c.Seed)
+		if len(w.workload) > 1 {
+			continue
+		}
+		doc, err := lab.Run(ctx, alone(scenario, w.Workload, w.workload[0], w.Op), c.Seed)
 		if err != nil {
 			return err
 		}
@@ -286,23 +320,27 @@ func (g *generated) add(o batch.Outcome) *wrong {
 		return nil
 	}
 	g.Broken++
-	w := wrong{Workload: o.Number, Ops: inLine(o.Ops), workload: o.Ops}
+	w := wrong{Workload: o.Number, Ops: inWords(o.Workload), Thread: 1, workload: o.Workload}
 	switch state := o.Broken(); {
 	case o.Trouble != "":
-		w.Op, w.What = len(o.Ops), "while the ops ran the kernel said: "+o.Trouble
+		w.Op, w.What = len(o.Workload[0]), "while the ops ran the kernel said: "+o.Trouble
 	case state == nil:
-		w.Op, w.What = o.Failed, fmt.Sprintf("op %d failed with %s", o.Failed, o.Errno)
+		w.Thread, w.Op, w.What = o.Thread, o.Failed, "failed with "+o.Errno
 	case len(state.Result.Findings) == 0:
-		w.Op, w.What = state.Op, fmt.Sprintf("after op %d: %s: %s", state.Op, state.Recovery.Class, state.Recovery.Detail)
+		w.Thread, w.Op, w.What = state.Thread, state.Op, fmt.Sprintf("%s: %s", state.Recovery.Class, state.Recovery.Detail)
 	default:
-		w.Op, w.What = state.Op, fmt.Sprintf("after op %d: %s", state.Op, inWords(state.Result.Findings))
+		w.Thread, w.Op, w.What = state.Thread, state.Op, gravest(state.Result.Findings)
+	}
+	w.What = fmt.Sprintf("op %d: %s", w.Op, w.What)
+	if len(o.Workload) > 1 {
+		w.What = ops.ThreadDir(w.Thread) + ", " + w.What
 	}
 	g.Reports = append(g.Reports, w)
 	return &w
 }
 
-// inWords tells the gravest finding, and how many more there are.
-func inWords(list []promise.Finding) string {
+// gravest tells the gravest finding, and how many more there are.
+func gravest(list []promise.Finding) string {
 	f := list[0]
 	text := fmt.Sprintf("%s: %s of %s: %s", f.Class, f.Aspect, f.Path, f.Found)
 	if f.Want != "" {

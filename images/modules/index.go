@@ -182,10 +182,16 @@ func (c *closure) add(name, neededBy string) error {
 
 // addSoft follows soft dependencies. The crypto modules have several providers
 // of one algorithm; the portable one works on every processor, so it alone is
-// taken. For ext4 that is crc32c, which crc32c_generic provides.
+// taken. For ext4 that is crc32c, which crc32c_generic provides. Where a name is that of
+// an algorithm and of a library too (crc32, of f2fs), the algorithm is meant: it is what
+// the kernel would ask modprobe for, which a guest does not have.
 func (c *closure) addSoft(names []string, neededBy string) error {
 	for _, name := range names {
-		if provider := c.index.provider(name); provider != "" {
+		provider := c.index.provider("crypto-" + name)
+		if provider == "" {
+			provider = c.index.provider(name)
+		}
+		if provider != "" {
 			if err := c.add(provider, neededBy); err != nil {
 				return err
 			}

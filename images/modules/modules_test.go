@@ -33,15 +33,16 @@ func write(t testing.TB, dir string, files map[string]string) {
 // depmod is a small tree as depmod describes it.
 func depmod() map[string]string {
 	return map[string]string{
-		"modules.builtin": "kernel/lib/crc16.ko\nkernel/drivers/virtio/virtio-ring.ko\n",
+		"modules.builtin": "kernel/lib/crc16.ko\nkernel/lib/crc32.ko\nkernel/drivers/virtio/virtio-ring.ko\n",
 		"modules.dep": "kernel/fs/ext4/ext4.ko.xz: kernel/fs/jbd2/jbd2.ko.xz kernel/fs/mbcache.ko.xz\n" +
 			"kernel/fs/jbd2/jbd2.ko.xz:\nkernel/fs/mbcache.ko.xz:\n" +
 			"kernel/crypto/crc32c_generic.ko.xz:\nkernel/arch/x86/crypto/crc32c-intel.ko.xz:\n" +
 			"kernel/drivers/virtio/virtio_pci.ko.xz: kernel/drivers/virtio/virtio-pci-modern.ko.xz\n" +
 			"kernel/drivers/virtio/virtio-pci-modern.ko.xz:\n" +
+			"kernel/fs/f2fs/f2fs.ko.xz:\nkernel/crypto/crc32_generic.ko.xz:\n" +
 			"kernel/broken.ko: kernel/absent.ko\nkernel/a.ko: kernel/b.ko\nkernel/b.ko: kernel/a.ko\n",
-		"modules.softdep": "# Soft dependencies\nsoftdep ext4 pre: crc32c\nsoftdep jbd2 pre: nothing-there\nsoftdep virtio_pci post: mbcache\nsoftdep gone pre: a\n",
-		"modules.alias":   "# Aliases\nalias crc32c crc32c_intel\nalias crc32c crc32c_generic\nalias pci:v*d* virtio_pci\n",
+		"modules.softdep": "# Soft dependencies\nsoftdep ext4 pre: crc32c\nsoftdep jbd2 pre: nothing-there\nsoftdep virtio_pci post: mbcache\nsoftdep gone pre: a\nsoftdep f2fs pre: crc32\n",
+		"modules.alias":   "# Aliases\nalias crc32c crc32c_intel\nalias crc32c crc32c_generic\nalias pci:v*d* virtio_pci\nalias crypto-crc32 crc32_generic\n",
 	}
 }
 
@@ -57,6 +58,7 @@ func TestClosure(t *testing.T) {
 		"leaf":         {[]string{"mbcache"}, []string{"kernel/fs/mbcache.ko.xz"}},
 		"built in":     {[]string{"crc16", "virtio_ring", "virtio-ring"}, nil},
 		"soft and not": {[]string{"ext4"}, []string{"kernel/crypto/crc32c_generic.ko.xz", "kernel/fs/jbd2/jbd2.ko.xz", "kernel/fs/mbcache.ko.xz", "kernel/fs/ext4/ext4.ko.xz"}},
+		"algorithm":    {[]string{"f2fs"}, []string{"kernel/crypto/crc32_generic.ko.xz", "kernel/fs/f2fs/f2fs.ko.xz"}}, // a library of that name is built in
 		"dashes":       {[]string{"virtio-pci"}, []string{"kernel/drivers/virtio/virtio-pci-modern.ko.xz", "kernel/drivers/virtio/virtio_pci.ko.xz", "kernel/fs/mbcache.ko.xz"}},
 		"twice":        {[]string{"mbcache", "jbd2", "mbcache.ko"}, []string{"kernel/fs/mbcache.ko.xz", "kernel/fs/jbd2/jbd2.ko.xz"}},
 		"circle":       {[]string{"a"}, []string{"kernel/b.ko", "kernel/a.ko"}},
