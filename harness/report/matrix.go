@@ -5,6 +5,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"powercut/harness/promise"
 )
 
 // Matrix is the place of a run among those of a matrix of scenarios.
@@ -93,8 +95,8 @@ func (p *page) matrixLegend(docs []*Document) {
 		p.hang(legendMargin, bold, "above a table", "values of the other axes, which hold for all of it")
 	}
 	for _, word := range [][2]string{
-		{"kept N", "all N acknowledged ops are in the file after recovery"},
-		{"lost L/N: reason", "L of N acknowledged ops are not, or their recovery failed; and why they were not durable when they were acknowledged"},
+		{"kept N", "all N acknowledged ops are in the file after recovery; of workloads of ops, all N things that a sync call promised or that are custom: names, sizes, bytes, attributes"},
+		{"lost L/N: reason", "L of N acknowledged ops are not, or their recovery failed; and why they were not durable when they were acknowledged; of workloads of ops, so many things, and which"},
 		{"not promised and gone U", "acknowledged ops that are not there in full, and need not be: the call promises nothing of what is missing"},
 		{"foreign F", "ops of which at least one byte is one that no op ever wrote there"},
 		{"WRONG", "at least one run of the cell did not meet its expectations; a loss that is expected is not wrong"},
@@ -193,6 +195,9 @@ func cellText(docs []*Document) string {
 	if lostOps > 0 || len(causes) > 0 {
 		text = fmt.Sprintf("lost %d/%d: %s", lostOps, ackedOps, strings.Join(causes, "; "))
 	}
+	if docs[0].Workload.Ops != nil {
+		text = thingsText(docs, causes)
+	}
 	if unpromisedOps > 0 {
 		text += fmt.Sprintf(", not promised and gone %d", unpromisedOps)
 	}
@@ -207,6 +212,30 @@ func cellText(docs []*Document) string {
 	}
 	flushes, fua := inForce(sum)
 	return fmt.Sprintf("%s · %s, %s", text, flushes, fua)
+}
+
+// thingsText says what became of the things that the sync calls of workloads of ops
+// promised: "kept 7", or "lost 1 of 7: mode of a".
+func thingsText(docs []*Document, causes []string) string {
+	kept, lost := 0, 0
+	for _, d := range docs {
+		for _, c := range d.Calls {
+			if c.Tree == nil {
+				continue
+			}
+			n := c.Tree.Counts
+			kept, lost = kept+n.Kept+n.Custom, lost+n.Lost+n.Customary+n.Forbidden
+			for _, f := range c.Tree.Findings {
+				if what := f.Aspect + " of " + f.Path; f.Class != promise.Unpromised && !slices.Contains(causes, what) {
+					causes = append(causes, what)
+				}
+			}
+		}
+	}
+	if lost == 0 && len(causes) == 0 {
+		return fmt.Sprintf("kept %d", kept)
+	}
+	return fmt.Sprintf("lost %d of %d: %s", lost, kept+lost, strings.Join(causes, "; "))
 }
 
 // wrong counts the cells that are not as expected.
