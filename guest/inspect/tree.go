@@ -38,6 +38,10 @@ type Object struct {
 	Unread string `json:"unread,omitempty"`
 }
 
+// Own tells whether a path is one of those that mkfs makes, and that are nobody's: of the
+// ext family and of NILFS2.
+func Own(path string) bool { return path == "lost+found" || path == ".nilfs" }
+
 // Piece is a range of a file's bytes, and where in Data they are.
 type Piece struct {
 	Offset int64 `json:"offset"`

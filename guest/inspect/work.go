@@ -13,11 +13,11 @@ import (
 // maxFailures bounds how many are told: a broken file system fails everywhere.
 const maxFailures = 20
 
-// Remove removes everything below dir but lost+found, and returns what could not be
+// Remove removes everything below dir but what is mkfs's Own, and returns what could not be
 // removed.
 func Remove(dir string, t *Tree) (failures []string) {
 	for _, o := range slices.Backward(t.Objects[1:]) {
-		if o.Path == "lost+found" {
+		if Own(o.Path) {
 			continue
 		}
 		path, what, remove := filepath.Join(dir, o.Path), "unlink", unix.Unlink

@@ -38,7 +38,7 @@ func Differences(s *State, t *inspect.Tree, seed uint64) (out []string) {
 		}
 	})
 	for _, path := range slices.Sorted(maps.Keys(found)) {
-		if path != "lost+found" {
+		if !inspect.Own(path) {
 			out = append(out, path+": should not be there")
 		}
 	}

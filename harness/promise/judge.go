@@ -89,7 +89,7 @@ func newReading(f *past, t *inspect.Tree) *reading {
 	j := &reading{past: f, tree: t, objects: map[string]*inspect.Object{}, inDir: map[string][]string{}}
 	for i, o := range t.Objects {
 		j.objects[o.Path] = &t.Objects[i]
-		if o.Path != "." && o.Path != "lost+found" {
+		if o.Path != "." && !inspect.Own(o.Path) {
 			dir := path.Dir(o.Path)
 			j.inDir[dir] = append(j.inDir[dir], path.Base(o.Path))
 		}

@@ -47,6 +47,8 @@ func ProfileOf(fs string, mkfs []string, mount string) Profile {
 	case "f2fs":
 		strict := has("fsync_mode=strict")
 		return Profile{Journal: strict, Names: strict, Exchanged: strict, NewNames: true}
+	case "nilfs2":
+		return Profile{Journal: true}
 	case "jfs":
 		return Profile{Journal: true, Names: true, Stale: true}
 	case "btrfs":

@@ -71,7 +71,7 @@ func (c *Call) objects(h promise.History, found inspect.Tree) error {
 		return all[path]
 	}
 	for i, o := range found.Objects {
-		if o.Path != "lost+found" { // mkfs made it
+		if !inspect.Own(o.Path) {
 			at(o.Path).Found = &found.Objects[i]
 		}
 	}
