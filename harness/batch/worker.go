@@ -287,7 +287,10 @@ func (w *worker) recovered(ctx context.Context, histories []promise.History, ima
 		if len(histories) > 1 {
 			part.Tree = found.Tree.Below(ops.ThreadDir(i + 1))
 		}
-		if s.Result, err = promise.Judge(h, w.stand.Profile(), part); err != nil {
+		if recovery.Class == verdict.Recovered {
+			s.Result, err = promise.Judge(h, w.stand.Profile(), part)
+		}
+		if err != nil {
 			return nil, err
 		}
 		out = append(out, s)
