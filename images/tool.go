@@ -16,7 +16,7 @@ import (
 const (
 	toolKind   = "tool"
 	toolSuite  = "bookworm"
-	toolLayout = 2
+	toolLayout = 3
 	// FsckPath and JFSCheckPath are where the guest finds the checkers, if the initramfs
 	// has them.
 	FsckPath     = "/sbin/e2fsck"
@@ -28,7 +28,7 @@ const (
 // part is a file of a Debian package, for guests.
 type part struct {
 	pkg    string
-	member string // how the base name of the file in the package begins
+	member string // the base name of the file in the package, as for path.Match
 	path   string // where the guest finds it
 }
 
@@ -45,7 +45,7 @@ var (
 	// places where its loader looks.
 	jfsCheck = tool{"jfs_fsck", []part{
 		{"jfsutils", "jfs_fsck", JFSCheckPath},
-		{"libuuid1", "libuuid.so.1", "/lib/x86_64-linux-gnu/libuuid.so.1"},
+		{"libuuid1", "libuuid.so.1.*", "/lib/x86_64-linux-gnu/libuuid.so.1"},
 		{"libc6", "libc.so.6", "/lib/x86_64-linux-gnu/libc.so.6"},
 		{"libc6", "ld-linux-x86-64.so.2", "/lib64/ld-linux-x86-64.so.2"},
 	}}
@@ -117,7 +117,7 @@ func (p part) unpack(ctx context.Context, apt *debian.Apt, target string) error 
 	found := false
 	err = debian.Walk(ctx, deb, func(name string, _ int64, r io.Reader) error {
 		dir := path.Base(path.Dir(name))
-		if found || !strings.HasPrefix(path.Base(name), p.member) || !strings.HasSuffix(dir, "bin") && !strings.Contains(dir, "linux-gnu") {
+		if is, _ := path.Match(p.member, path.Base(name)); found || !is || !strings.HasSuffix(dir, "bin") && !strings.Contains(dir, "linux-gnu") {
 			return nil
 		}
 		found = true
