@@ -32,7 +32,18 @@ type Hasher struct {
 	sum     uint64   // over all sectors, of what is settled
 	changed []int32  // the sectors that the present state sets beyond that
 	mark    []uint64 // by sector: the hash in the present state; 0: that of durable
+
+	selections []*Selection
 }
+
+// Selection is some sectors of which the present state's hash is asked for often: that
+// costs what the state sets beyond what is settled, however many sectors they are.
+type Selection struct {
+	in  []uint64 // a bit for each sector
+	sum uint64   // over them, of what is settled
+}
+
+func (s *Selection) has(i int) bool { return s.in[i/64]>>(i%64)&1 != 0 }
 
 // run is a row of sectors of the drive that the log changes.
 type run struct {
@@ -88,12 +99,44 @@ func (h *Hasher) merge() int {
 func (h *Hasher) begin() {
 	clear(h.durable)
 	h.sum = 0
+	for _, s := range h.selections {
+		s.sum = 0
+	}
 	h.line = newTimeline(h.log.Events, func(e *blocklog.Event) {
 		h.each(e, Loss{}, func(i int, content uint64) {
-			h.sum += h.worth(i, content) - h.worth(i, h.durable[i])
+			more := h.worth(i, content) - h.worth(i, h.durable[i])
 			h.durable[i] = content
+			h.sum += more
+			for _, s := range h.selections {
+				if s.has(i) {
+					s.sum += more
+				}
+			}
 		})
 	})
+}
+
+// Select makes a selection of sectors.
+func (h *Hasher) Select(sectors []int32) *Selection {
+	s := &Selection{in: make([]uint64, (len(h.durable)+63)/64)}
+	for _, i := range sectors {
+		s.in[i/64] |= 1 << (i % 64)
+		s.sum += h.worth(int(i), h.durable[i])
+	}
+	h.selections = append(h.selections, s)
+	return s
+}
+
+// Selected returns HashOf a selection's sectors, in the state that Hash was asked for
+// last.
+func (h *Hasher) Selected(s *Selection) uint64 {
+	sum := s.sum
+	for _, i := range h.changed {
+		if s.has(int(i)) {
+			sum += h.worth(int(i), h.mark[i]) - h.worth(int(i), h.durable[i])
+		}
+	}
+	return sum
 }
 
 // Hash returns the hash of a state's content. Two states whose hashes differ differ

@@ -237,6 +237,7 @@ func TestStates(t *testing.T) {
 		}
 		one := NewBuilder(base, l)
 		part := going.Changed(2*disk.SectorSize, 3*disk.SectorSize)
+		selections := []*Selection{going.Select(part)}
 		texts := map[string]bool{}
 		hashes, parts := map[string]uint64{}, map[string]uint64{}
 		var order []string
@@ -263,6 +264,12 @@ func TestStates(t *testing.T) {
 			agree(t, hashes, want, h)
 			agree(t, parts, want[2:5], going.HashOf(nil, part))
 			agree(t, parts, want[2:5], going.HashOf(going.Snapshot(), part))
+			if len(selections) < 4 { // made at another state it is the same
+				selections = append(selections, going.Select(part))
+			}
+			for _, s := range selections {
+				agree(t, parts, want[2:5], going.Selected(s))
+			}
 		}
 		again := order[:0:0]
 		for s := range States(l, end, seed) {
