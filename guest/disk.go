@@ -135,7 +135,6 @@ func (a *agent) recover(r wire.Recovery) error {
 	return wire.Send(a.port, wire.Recovered, out)
 }
 
-// readBack reads the file of r.
 // hurry makes the kernel's waits for readers of what it frees (RCU grace periods) short,
 // once: mount and unmount wait for several, of some milliseconds each, and a recovery
 // says nothing about them (rcu_expedited, Documentation/RCU/checklist.rst).
@@ -146,7 +145,12 @@ func (a *agent) hurry() {
 	}
 }
 
+// readBack reads the file of r.
 func (a *agent) readBack(r wire.Recovery, out *wire.Survivor) (stage string, err error) {
+	if r.Watch {
+		a.watch.begin(r.Mount.Type)
+		defer func() { out.Watched = a.watch.end() }()
+	}
 	return visit(r.Mount, out, func() error { return a.sendFile(filepath.Join(mountPoint, r.Path), r, out) })
 }
 
@@ -184,7 +188,8 @@ func visit(m wire.Mount, out *wire.Survivor, read func() error) (stage string, e
 }
 
 func (a *agent) sendFile(path string, r wire.Recovery, out *wire.Survivor) error {
-	f, err := os.Open(path)
+	// Without O_NOATIME the file system had a time of access to write, and a journal to commit.
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOATIME, 0)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
@@ -192,6 +197,9 @@ func (a *agent) sendFile(path string, r wire.Recovery, out *wire.Survivor) error
 		return err
 	}
 	defer f.Close()
+	if r.Watch {
+		a.watch.locate(f)
+	}
 	out.Exists = true
 	info, err := f.Stat()
 	if err != nil {

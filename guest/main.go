@@ -57,6 +57,7 @@ type agent struct {
 	ledger    ledger.Region
 	hasLedger bool
 	hurried   bool // see hurry
+	watch     watch
 }
 
 func (a *agent) serve() error {

@@ -163,6 +163,8 @@ type Recovery struct {
 	Block int64 `json:"block,omitempty"`
 	// Blocks asks for the content of these blocks, ascending, and for no digests.
 	Blocks []int64 `json:"blocks,omitempty"`
+	// Watch asks what recovery looked at, and where the file lies: see Survivor.Watched.
+	Watch bool `json:"watch,omitempty"`
 }
 
 // Survivor ends a recovery. Stage is empty where all went well, and else names
@@ -178,6 +180,26 @@ type Survivor struct {
 	FsckTime  int64 `json:"fsck_ns,omitempty"`
 	MountTime int64 `json:"mount_ns"`
 	ReadTime  int64 `json:"read_ns"`
+	// Watched is what was seen beside, where that was asked for.
+	Watched *Watched `json:"watched,omitempty"`
+}
+
+// Watched is what a guest saw of its own recovery.
+type Watched struct {
+	// Looked are the blocks of a jbd2 journal that the mount looked at, by their place in
+	// the journal, ascending; what it only read ahead is not among them. Blind says why
+	// that is not known; it is empty where it is.
+	Looked []uint32 `json:"looked,omitempty"`
+	Blind  string   `json:"blind,omitempty"`
+	// Extents are the parts of the file whose bytes lie on the drive as they are, ascending.
+	Extents []Extent `json:"extents,omitempty"`
+}
+
+// Extent is a part of a file and its place on the drive, in bytes.
+type Extent struct {
+	Logical  int64 `json:"logical"`
+	Physical int64 `json:"physical"`
+	Length   int64 `json:"length"`
 }
 
 // Failure says what the guest could not do, and at which stage.
