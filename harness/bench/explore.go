@@ -95,7 +95,7 @@ func RunExplore(ctx context.Context, o Options) (doc *ExploreDocument, err error
 }
 
 // exploredOps makes a log of some 2,000 requests.
-const exploredOps = 400
+const exploredOps = 600
 
 // recording runs the scenario, and opens it.
 func (r *rig) recording(ctx context.Context) (*explore.Subject, error) {

@@ -23,7 +23,7 @@ type exploreCommand struct {
 	Budget   time.Duration `help:"For how long, in all." default:"10m" placeholder:"TIME"`
 	States   int           `help:"At most so many states of each call. Default: as many as the budget allows." placeholder:"N"`
 	Seed     *uint64       `help:"What order and random states follow from, and of a scenario its run. Default: the run's; of a scenario a new one." placeholder:"N"`
-	NoPrune  bool          `help:"Recover each state whose content is new, also where it agrees with a checked one on all that recovery read."`
+	NoPrune  bool          `help:"Recover each state whose content is new, also where it agrees with a checked one on all that its recovery looked at."`
 	NoShrink bool          `help:"Leave the first violation of a call as it was found, and write no bundle of it."`
 	Jobs     int           `help:"Guests at work at the same time. Default: one for each processor." placeholder:"N"`
 	Resume   bool          `help:"Go on where the exploration before ended: what it had checked is not checked again."`

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
 
+	"powercut/guest/wire"
 	"powercut/guest/workload"
 	"powercut/harness/campaign"
 	"powercut/harness/crash"
@@ -28,9 +30,14 @@ type outcome struct {
 	rounding int64 // see verdict.Survivors
 	digests  []uint64
 	key      uint64 // names all of that
-	// read holds the sectors of the state that recovery and read-back asked for, by
-	// their place among those that the log changes, ascending.
-	read []int32
+	// needed holds the sectors of the state that the outcome depends on, by their place
+	// among those that the log changes, ascending: what recovery and read-back looked at, but
+	// for the plain blocks of the file.
+	needed []int32
+	hash   uint64 // of these in the state that was checked
+	plain  []plain
+	others map[uint64]*outcome // with other bytes in plain blocks: see exploration.fit
+	blind  string              // why needed is all that was read, where it is
 	// Time of the guest for each phase, and from the state's being put in to the
 	// answer.
 	times phases
@@ -57,6 +64,7 @@ type checker struct {
 	folder   string // for the guest; emptied with each fork
 	builder  *crash.Builder
 	changed  func(offset, length int64) []int32 // see crash.Hasher
+	journal  journal
 	contents *contents
 
 	drive *drive
@@ -107,14 +115,16 @@ func (c *checker) check(ctx context.Context, s crash.State) (*outcome, error) {
 	}
 	begun := time.Now()
 	c.drive.put(image.Media)
-	o, err := c.recover(ctx)
+	o, watched, err := c.recover(ctx)
 	if _, _, broken := c.drive.seen(); broken != nil {
 		return nil, fmt.Errorf("read crash state %q: %w", s, broken)
 	}
 	if err != nil {
 		return nil, errors.Join(err, c.close())
 	}
-	c.note(o)
+	if err := c.note(o, watched, image.Media); err != nil {
+		return nil, err
+	}
 	if err := c.learn(ctx, o); err != nil {
 		return nil, errors.Join(err, c.close())
 	}
@@ -125,18 +135,18 @@ func (c *checker) check(ctx context.Context, s crash.State) (*outcome, error) {
 	return o, nil
 }
 
-// recover asks the guest.
-func (c *checker) recover(ctx context.Context) (*outcome, error) {
+// recover asks the guest. What it saw of its recovery is nil where it did not get that far.
+func (c *checker) recover(ctx context.Context) (*outcome, *wire.Watched, error) {
 	limited, cancel := context.WithTimeout(ctx, checkLimit)
 	defer cancel()
 	console := campaign.Console{Path: filepath.Join(c.folder, machine.ConsoleFile), From: c.said}
 	told, digests, err := c.guest.Digest(limited, c.subject.Mount, c.subject.Call.Plan, blockSize)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil, ctx.Err()
+			return nil, nil, ctx.Err()
 		}
 		v, err := campaign.Explain(limited, console, checkLimit, err)
-		return &outcome{recovery: v}, err
+		return &outcome{recovery: v}, nil, err
 	}
 	o := &outcome{recovery: verdict.Recovery{Class: verdict.Recovered}}
 	if told.Stage != "" || c.spoke() {
@@ -149,7 +159,7 @@ func (c *checker) recover(ctx context.Context) (*outcome, error) {
 		}
 	}
 	o.times = phases{Fsck: time.Duration(told.FsckTime), Mount: time.Duration(told.MountTime), Read: time.Duration(told.ReadTime)}
-	return o, nil
+	return o, told.Watched, nil
 }
 
 // spoke tells whether the guest's kernel has said anything since it was asked last.
@@ -163,12 +173,19 @@ func (c *checker) spoke() bool {
 }
 
 // note fills in what follows from the rest of an outcome.
-func (c *checker) note(o *outcome) {
+func (c *checker) note(o *outcome, w *wire.Watched, media io.ReaderAt) error {
 	read, _, _ := c.drive.seen()
+	skip, err := c.unneeded(o, w, read, media)
+	if err != nil {
+		return err
+	}
 	for s := range read {
-		o.read = append(o.read, c.changed(s*disk.SectorSize, disk.SectorSize)...)
+		if !skip[s] {
+			o.needed = append(o.needed, c.changed(s*disk.SectorSize, disk.SectorSize)...)
+		}
 	}
 	o.finish()
+	return nil
 }
 
 // learn gets the content of those blocks of the outcome's file that nobody knows yet.

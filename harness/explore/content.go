@@ -55,6 +55,15 @@ func (c *contents) add(content []byte) {
 	c.known[workload.Digest(content)] = content
 }
 
+// know keeps the content of a block of a file of that many bytes, if nobody knows it.
+func (c *contents) know(block int64, digest uint64, size int64, content []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.knows(block, digest, size) {
+		c.known[digest] = content
+	}
+}
+
 // versions returns the digests that the first n bytes of a block have after each op.
 func (c *contents) versions(block, n int64) map[uint64]int {
 	key := block*(blockSize+1) + n

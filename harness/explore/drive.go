@@ -17,7 +17,7 @@ type drive struct {
 	mu      sync.Mutex // guards all below; a reply is sent after it is given back
 	media   io.ReaderAt
 	written map[int64][]byte // sectors
-	read    map[int64]bool   // sectors of the state itself that were asked for
+	read    map[int64]int    // sectors of the state itself that were asked for, and how often
 	err     error            // the first failure to read the state
 	closed  bool
 }
@@ -40,12 +40,12 @@ func (zeros) ReadAt(p []byte, _ int64) (int, error) {
 func (d *drive) put(media io.ReaderAt) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.media, d.written, d.read, d.err = media, map[int64][]byte{}, map[int64]bool{}, nil
+	d.media, d.written, d.read, d.err = media, map[int64][]byte{}, map[int64]int{}, nil
 }
 
-// seen returns the sectors of the state that were read since it was put in, and how
-// many were written. It fails where the state could not be read.
-func (d *drive) seen() (read map[int64]bool, written int, err error) {
+// seen returns the sectors of the state that were read since it was put in, with how
+// often each was, and how many were written. It fails where the state could not be read.
+func (d *drive) seen() (read map[int64]int, written int, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.read, len(d.written), d.err
@@ -108,7 +108,7 @@ func (d *drive) fill(p []byte, first int64) error {
 		if b, ok := d.written[first+i]; ok {
 			copy(p[i*disk.SectorSize:], b)
 		} else {
-			d.read[first+i] = true
+			d.read[first+i]++
 		}
 	}
 	return nil

@@ -3,10 +3,11 @@
 //
 // States come in the order of crash.States. Of each the hash of its content is known
 // before it is built. A state is decided without a guest where an equal one was
-// checked, or one that agrees with it on all that was read; else a checker, a forked
-// guest that takes one state after another, recovers it and reads the file back.
+// checked, or one that agrees with it on all that its recovery looked at; else a checker,
+// a forked guest that takes one state after another, recovers it and reads the file back.
 // Whatever decided it, the verdict is that on the survivors and on what had been
-// acknowledged at the state's own cut.
+// acknowledged at the state's own cut. Of the states that agree with a checked one some
+// are checked all the same, and an exploration in which that changes anything fails.
 //
 // One goroutine (Explore's caller) goes through the states, keeps what is known and
 // judges. Each checker has its own goroutine, its own drive and its own Builder.
@@ -49,8 +50,7 @@ type Options struct {
 	States int           // at most so many states are decided; 0: any number
 	Budget time.Duration // … for about so long; 0: any time
 	Jobs   int           // checkers
-	// Every checks each state whose content is new, also where what was read of another
-	// decides it.
+	// Every checks each state whose content is new, also where a checked one decides it.
 	Every bool
 	// Found is told of each violation as it is found, Decided of the number of states
 	// that are, and Each of every verdict. All may be nil.
@@ -68,7 +68,7 @@ type How string
 const (
 	Checked How = "checked" // recovered by a guest
 	Equal   How = "equal"   // its content is that of a checked one
-	Pruned  How = "pruned"  // it agrees with a checked one on all that was read
+	Pruned  How = "pruned"  // it agrees with a checked one on all that its recovery looked at
 )
 
 // Verdict is what a state comes to. Two states with equal verdicts lost the same ops
@@ -91,7 +91,10 @@ type job struct {
 	number   int // among the states, from 1
 	content  uint64
 	snapshot []uint64
-	fresh    *outcome // not nil: a fresh guest is to come to this outcome
+	// expected is not nil where the state has been decided, and the guest, a fresh one if
+	// fresh says so, is to come to this outcome.
+	expected *outcome
+	fresh    bool
 }
 
 // result is a job's end.
@@ -108,6 +111,8 @@ type exploration struct {
 	hasher   *crash.Hasher
 	index    *index
 	contents *contents
+	builder  *crash.Builder // for what fits an outcome to another state
+	journal  journal
 	jobs     chan job
 	results  chan result
 	flying   map[uint64][]job // by content: a job at a checker, and states that wait for it
@@ -129,7 +134,7 @@ func Explore(ctx context.Context, s *Subject, o Options) (*Report, error) {
 	begun := time.Now()
 	e := &exploration{
 		subject: s, options: o, report: newReport(s, o),
-		index: newIndex(), contents: newContents(s.Call.Plan, s.Call.Plan.Count),
+		index: newIndex(), builder: crash.NewBuilder(s.Base, s.Call.Log), contents: newContents(s.Call.Plan, s.Call.Plan.Count),
 		jobs: make(chan job), results: make(chan result),
 		flying: map[uint64][]job{}, verdicts: map[judged]Verdict{}, fresh: map[uint64]bool{},
 	}
@@ -164,6 +169,7 @@ func (e *exploration) static() error {
 	if err != nil {
 		return err
 	}
+	e.journal = journal{extents: tr.Journal, block: tr.BlockSize}
 	for _, c := range tr.Covers {
 		if !c.Durable && c.Reason != trace.NoData {
 			e.report.Uncovered = append(e.report.Uncovered, Uncovered{Op: c.Op, Position: c.AckAt, Reason: string(c.Reason), Why: c.Why})
@@ -175,12 +181,12 @@ func (e *exploration) static() error {
 // work is a checker's life.
 func (e *exploration) work(ctx context.Context, n int) error {
 	c := &checker{
-		subject: e.subject, folder: filepath.Join(e.subject.Folder, fmt.Sprint(n)), contents: e.contents, changed: e.hasher.Changed,
+		subject: e.subject, folder: filepath.Join(e.subject.Folder, fmt.Sprint(n)), contents: e.contents, changed: e.hasher.Changed, journal: e.journal,
 		builder: crash.NewBuilder(e.subject.Base, e.subject.Call.Log),
 	}
 	for j := range e.jobs {
 		r := result{job: j}
-		if j.fresh != nil {
+		if j.fresh {
 			r.err = c.renew(ctx)
 		}
 		if r.err == nil {
@@ -243,25 +249,22 @@ func (e *exploration) take(ctx context.Context, s crash.State) error {
 	}
 	e.report.States.Cut++
 	j := job{state: s, number: e.report.States.Cut, content: content}
-	decided := func() bool {
+	decided := func() (bool, error) {
 		if o := e.index.equal[content]; o != nil {
 			e.decide(j, o, Equal)
-			return true
+			return true, nil
 		}
 		if waiting, ok := e.flying[content]; ok {
 			e.flying[content] = append(waiting, j)
-			return true
+			return true, nil
 		}
-		if o := e.index.pruned(e.hasher); o != nil && !e.options.Every {
-			e.report.States.Distinct++
-			e.index.equal[content] = o
-			e.decide(j, o, Pruned)
-			return true
+		if e.options.Every {
+			return false, nil
 		}
-		return false
+		return e.prune(j)
 	}
-	if decided() {
-		return nil
+	if done, err := decided(); done || err != nil {
+		return err
 	}
 	for len(e.later) > 0 {
 		if err := e.send(e.later[0], nil); err != nil {
@@ -273,14 +276,37 @@ func (e *exploration) take(ctx context.Context, s crash.State) error {
 	return e.send(j, decided)
 }
 
+// audited is of how many states that were pruned one is checked all the same.
+const audited = 256
+
+// prune decides a state by the outcome of a checked one with which it agrees on all that
+// this needed, if there is one.
+func (e *exploration) prune(j job) (bool, error) {
+	o := e.index.pruned(e.hasher)
+	if o == nil {
+		return false, nil
+	}
+	o, err := e.fit(j.state, o)
+	if err != nil {
+		return false, err
+	}
+	e.report.States.Distinct++
+	e.index.equal[j.content] = o
+	e.decide(j, o, Pruned)
+	if e.report.States.Pruned%audited == 0 {
+		e.later = append(e.later, job{state: j.state, expected: o})
+	}
+	return true, nil
+}
+
 // send gives a job to a checker. While all are busy it takes their results, after each
 // of which decided is asked whether that decides the job; nil: nothing does.
-func (e *exploration) send(j job, decided func() bool) error {
+func (e *exploration) send(j job, decided func() (bool, error)) error {
 	for {
 		select {
 		case e.jobs <- j:
 			e.busy++
-			if j.fresh == nil {
+			if j.expected == nil {
 				e.report.States.Distinct++
 				e.flying[j.content] = []job{j}
 			}
@@ -289,8 +315,11 @@ func (e *exploration) send(j job, decided func() bool) error {
 			if err := e.receive(r); err != nil {
 				return err
 			}
-			if decided != nil && decided() {
-				return nil
+			if decided == nil {
+				continue
+			}
+			if done, err := decided(); done || err != nil {
+				return err
 			}
 		}
 	}
@@ -304,10 +333,13 @@ func (e *exploration) receive(r result) error {
 		return r.err
 	}
 	e.report.count(r.outcome)
-	if r.fresh != nil {
+	if r.expected != nil {
 		return e.compare(r)
 	}
 	e.report.States.Checked++
+	if e.report.Blind == "" {
+		e.report.Blind = r.outcome.blind
+	}
 	e.index.add(r.content, r.outcome, e.hasher, r.snapshot)
 	if err := e.options.Store.add(r.content, r.outcome); err != nil {
 		return err
@@ -324,15 +356,21 @@ func (e *exploration) receive(r result) error {
 	return nil
 }
 
-// compare holds what a fresh guest made of a state against what a checker did that had
-// recovered others before.
+// compare holds what a guest made of a state that had been decided against that.
 func (e *exploration) compare(r result) error {
-	if r.outcome.key == r.fresh.key {
+	switch {
+	case r.outcome.key != r.expected.key && r.fresh:
+		return fmt.Errorf("check state %q: a guest that had recovered other states found it %s, and a fresh one %s, or read another file; neither is to be believed",
+			r.state, r.expected.recovery.Class, r.outcome.recovery.Class)
+	case r.outcome.key != r.expected.key:
+		return fmt.Errorf("check state %q: it agrees with a checked one on all that its recovery looked at, which was %s; a guest found it %s, or read another file: pruning is not to be believed (try --no-prune)",
+			r.state, r.expected.recovery.Class, r.outcome.recovery.Class)
+	case r.fresh:
 		e.report.Confirmed++
-		return nil
+	default:
+		e.report.Audited++
 	}
-	return fmt.Errorf("check state %q: a guest that had recovered other states found it %s, and a fresh one %s, or read another file; neither is to be believed",
-		r.state, r.fresh.recovery.Class, r.outcome.recovery.Class)
+	return nil
 }
 
 // decide judges a state by an outcome.
@@ -355,7 +393,7 @@ func (e *exploration) decide(j job, o *outcome, how How) {
 		}
 		if !e.fresh[o.key] && len(e.fresh) < confirmed {
 			e.fresh[o.key] = true
-			e.later = append(e.later, job{state: j.state, fresh: o})
+			e.later = append(e.later, job{state: j.state, expected: o, fresh: true})
 		}
 	}
 	if e.options.Decided != nil {

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -72,7 +73,7 @@ func TestDrive(t *testing.T) {
 		}
 		d := newDrive(size)
 		d.put(bytes.NewReader(bytes.Clone(model)))
-		read, written := map[int64]bool{}, map[int64]bool{}
+		read, written := map[int64]int{}, map[int64]bool{}
 		for range rapid.IntRange(1, 30).Draw(t, "requests") {
 			from := rapid.Int64Range(0, 15).Draw(t, "from")
 			n := rapid.Int64Range(1, 16-from).Draw(t, "sectors")
@@ -89,7 +90,7 @@ func TestDrive(t *testing.T) {
 			for s := from; s < from+n; s++ {
 				switch {
 				case r.Command == nbd.Read && !written[s]:
-					read[s] = true
+					read[s]++
 				case r.Command == nbd.Write || r.Command == nbd.Trim:
 					written[s] = true
 				}
@@ -110,8 +111,8 @@ func TestDrive(t *testing.T) {
 			t.Fatalf("read %v, %v; want %v", got, err, read)
 		}
 		for s := range read {
-			if !got[s] {
-				t.Fatalf("sector %d was read", s)
+			if got[s] != read[s] {
+				t.Fatalf("sector %d was read %d times, want %d", s, got[s], read[s])
 			}
 		}
 		d.Close()
@@ -171,7 +172,7 @@ func TestIndex(t *testing.T) {
 	}
 	x := newIndex()
 	content := hash("4 without 1")
-	o := &outcome{read: h.Changed(0, 512)} // sector 0 alone, which is as in the base
+	o := &outcome{needed: h.Changed(0, 512)} // sector 0 alone, which is as in the base
 	o.finish()
 	x.add(content, o, h, h.Snapshot())
 	for text, want := range map[string]bool{"4 without 1": true, "4 without 1-2": true, "4": false, "4 without 2": false, "0": true} {
@@ -194,7 +195,10 @@ func TestStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n := range uint64(3) {
-		if err := s.add(n, &outcome{recovery: verdict.Recovery{Class: verdict.Recovered}, exists: true, digests: []uint64{n}}); err != nil {
+		o := &outcome{recovery: verdict.Recovery{Class: verdict.Recovered}, exists: true, digests: []uint64{n}}
+		o.needed, o.hash = []int32{1, 2, 3, 7}, n
+		o.plain = []plain{{block: 0, length: 600, places: []int64{5, 4}, sectors: []int32{5, 4}, held: 9}}
+		if err := s.add(n, o); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -213,6 +217,11 @@ func TestStore(t *testing.T) {
 	defer again.Close()
 	if len(again.old) != 2 || again.old[1].Digests[0] != 1 || !again.old[1].Exists {
 		t.Errorf("kept: %+v", again.old)
+	}
+	o := again.old[1].outcome(func(offset, _ int64) []int32 { return []int32{int32(offset / 512)} })
+	p := o.plain[0]
+	if o.hash != 1 || !slices.Equal(o.needed, []int32{1, 2, 3, 7}) || p.held != 9 || p.length != 600 || !slices.Equal(p.places, []int64{5, 4}) || !slices.Equal(p.sectors, []int32{5, 4}) {
+		t.Errorf("kept: %+v", o)
 	}
 	if _, err := OpenStore(path, "another", true); err == nil || !strings.Contains(err.Error(), "of another recording") {
 		t.Errorf("resume of another subject: %v", err)

@@ -9,9 +9,9 @@ import (
 	"powercut/harness/crash"
 )
 
-// finish sorts what was read, and names the outcome.
+// finish sorts what was needed, and names the outcome.
 func (o *outcome) finish() {
-	slices.Sort(o.read)
+	slices.Sort(o.needed)
 	h := xxhash.New()
 	b := make([]byte, 0, 64+8*len(o.digests))
 	b = append(b, o.recovery.Class...)
@@ -30,47 +30,58 @@ func (o *outcome) finish() {
 }
 
 // index knows the outcomes of states that were checked: by all of their content, and
-// by what their recovery read. Recovery and read-back are functions of what they read:
-// where a state agrees with a checked one on every sector that was read of that, the
+// by what their recovery needed. Recovery and read-back are functions of what they look at:
+// where a state agrees with a checked one on every sector that was needed of that, the
 // guest does the same with both.
 type index struct {
 	equal  map[uint64]*outcome // by the content's hash
 	groups []*group            // those that were of use last come first
-	byRead map[uint64]*group   // by a hash of the sectors
+	byNeed map[uint64]*group   // by a hash of the sectors
 }
 
-// group are checked states of which the same sectors were read.
+// group are checked states that needed the same sectors.
 type group struct {
-	read     []int32
+	needed   *crash.Selection
 	outcomes map[uint64]*outcome // by the hash of these sectors' content
 }
 
 func newIndex() *index {
-	return &index{equal: map[uint64]*outcome{}, byRead: map[uint64]*group{}}
+	return &index{equal: map[uint64]*outcome{}, byNeed: map[uint64]*group{}}
 }
 
 // add takes the outcome of a state of that snapshot and content.
 func (x *index) add(content uint64, o *outcome, h *crash.Hasher, snapshot []uint64) {
+	o.hash = h.HashOf(snapshot, o.needed)
+	for i := range o.plain {
+		p := &o.plain[i]
+		p.held = h.HashOf(snapshot, p.sectors)
+	}
+	x.put(content, o, h)
+}
+
+// put takes an outcome whose hashes are known.
+func (x *index) put(content uint64, o *outcome, h *crash.Hasher) {
 	x.equal[content] = o
-	b := make([]byte, 0, 4*len(o.read))
-	for _, s := range o.read {
+	b := make([]byte, 0, 4*len(o.needed))
+	for _, s := range o.needed {
 		b = binary.LittleEndian.AppendUint32(b, uint32(s))
 	}
 	key := xxhash.Sum64(b)
-	g := x.byRead[key]
+	g := x.byNeed[key]
 	if g == nil {
-		g = &group{read: o.read, outcomes: map[uint64]*outcome{}}
-		x.byRead[key] = g
+		g = &group{needed: h.Select(o.needed), outcomes: map[uint64]*outcome{}}
+		x.byNeed[key] = g
 		x.groups = append(x.groups, g)
 	}
-	g.outcomes[h.HashOf(snapshot, g.read)] = o
+	g.outcomes[o.hash] = o
 }
 
 // pruned returns the outcome of a checked state with which the state that the hasher was
-// asked for last agrees on all that was read; nil where there is none.
+// asked for last agrees on all that was needed; nil where there is none. It may differ
+// in what plain blocks of the file hold.
 func (x *index) pruned(h *crash.Hasher) *outcome {
 	for i, g := range x.groups {
-		if o := g.outcomes[h.HashOf(nil, g.read)]; o != nil {
+		if o := g.outcomes[h.Selected(g.needed)]; o != nil {
 			copy(x.groups[1:i+1], x.groups[:i])
 			x.groups[0] = g
 			return o

@@ -35,7 +35,11 @@ type Report struct {
 	// Violations are the first of these.
 	Violations []Violation `json:"violations"`
 	Confirmed  int         `json:"confirmed"` // of their outcomes, by a fresh guest
-	// Shrunk is the first of them made small; nil where nobody did.
+	Audited    int         `json:"audited"`   // pruned states that were checked all the same, and had that outcome
+	// Blind says why it is not known what recovery looked at, and states are pruned by
+	// all that was read; it is empty where it is known.
+	Blind string `json:"blind,omitempty"`
+	// Shrunk is the first violation made small; nil where nobody did.
 	Shrunk  *Shrunk `json:"shrunk,omitempty"`
 	Ended   End     `json:"ended"`
 	Seconds float64 `json:"seconds"`
@@ -49,7 +53,7 @@ type States struct {
 	Distinct int `json:"distinct"` // contents
 	Checked  int `json:"checked"`  // recovered by a guest
 	Equal    int `json:"equal"`    // in content to one that was decided
-	Pruned   int `json:"pruned"`   // equal to a checked one on all that was read
+	Pruned   int `json:"pruned"`   // equal to a checked one on all that its recovery looked at
 }
 
 // Checks says where the time of checks went, in milliseconds for each on average.
@@ -205,8 +209,8 @@ func (r *Report) Write(w io.Writer) error {
 	var b strings.Builder
 	s := r.States
 	decided := s.Checked + s.Equal + s.Pruned
-	fmt.Fprintf(&b, "%s: %d states of %d positions, seed %d: %d distinct, %d checked, %d equal, %d pruned\n",
-		r.Call, decided, r.Positions, r.Seed, s.Distinct, s.Checked, s.Equal, s.Pruned)
+	fmt.Fprintf(&b, "%s: %d states of %d positions, seed %d: %d distinct, %d checked, %d equal, %d pruned (%d checked all the same)\n",
+		r.Call, decided, r.Positions, r.Seed, s.Distinct, s.Checked, s.Equal, s.Pruned, r.Audited)
 	fmt.Fprintf(&b, "  in %.1f s (%.1f a second, %.1f checks a second), ended by %s\n",
 		r.Seconds, float64(decided)/max(r.Seconds, 1e-9), float64(s.Checked)/max(r.Seconds, 1e-9), r.Ended)
 	if s.Checked > 0 {
@@ -216,6 +220,9 @@ func (r *Report) Write(w io.Writer) error {
 			fmt.Fprintf(&b, ", %.0f ms fsck", c.Guest.Fsck)
 		}
 		b.WriteString("\n")
+	}
+	if r.Blind != "" {
+		fmt.Fprintf(&b, "  states were pruned by all that was read, which is more than was looked at: %s\n", r.Blind)
 	}
 	r.writeUncovered(&b)
 	switch {

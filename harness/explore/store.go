@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 
+	"powercut/harness/disk"
 	"powercut/harness/verdict"
 )
 
@@ -26,6 +27,44 @@ type kept struct {
 	Size     int64            `json:"size"`
 	Rounding int64            `json:"rounding,omitempty"`
 	Digests  []uint64         `json:"digests"`
+	// What other states may be decided by it: see outcome.
+	Needed []span      `json:"needed"`
+	Hash   uint64      `json:"hash,string"`
+	Plain  []keptPlain `json:"plain,omitempty"`
+	Blind  string      `json:"blind,omitempty"`
+}
+
+// keptPlain is a plain block of the file.
+type keptPlain struct {
+	Block  int64  `json:"block"`
+	Length int64  `json:"length"`
+	Places []span `json:"places"` // sectors of the drive
+	Held   uint64 `json:"held,string"`
+}
+
+// span is a row of numbers: the first, and how many.
+type span [2]int64
+
+// spans joins numbers that follow one another.
+func spans[N int32 | int64](numbers []N) (out []span) {
+	for _, n := range numbers {
+		if k := len(out); k > 0 && out[k-1][0]+out[k-1][1] == int64(n) {
+			out[k-1][1]++
+		} else {
+			out = append(out, span{int64(n), 1})
+		}
+	}
+	return out
+}
+
+// numbers is the reverse of spans.
+func numbers[N int32 | int64](spans []span) (out []N) {
+	for _, s := range spans {
+		for i := range s[1] {
+			out = append(out, N(s[0]+i))
+		}
+	}
+	return out
 }
 
 // head is the file's first line: what the outcomes depend on.
@@ -34,7 +73,7 @@ type head struct {
 	Of     string `json:"of"` // kernel, binary, log and disk, as the caller names them
 }
 
-const storeSchema = "powercut-explored/1"
+const storeSchema = "powercut-explored/2"
 
 // OpenStore opens the file at path for a subject that of names. With resume what is
 // there is kept, if it is of the same subject and whole; else it is begun anew.
@@ -107,10 +146,14 @@ func (s *Store) add(content uint64, o *outcome) error {
 	if s == nil {
 		return nil
 	}
-	err := s.write(kept{
+	k := kept{
 		Content: content, Recovery: o.recovery, Exists: o.exists, Size: o.size, Rounding: o.rounding, Digests: o.digests,
-	})
-	if err != nil {
+		Needed: spans(o.needed), Hash: o.hash, Blind: o.blind,
+	}
+	for _, p := range o.plain {
+		k.Plain = append(k.Plain, keptPlain{Block: p.block, Length: p.length, Places: spans(p.places), Held: p.held})
+	}
+	if err := s.write(k); err != nil {
 		return fmt.Errorf("keep exploration: %w", err)
 	}
 	return nil
@@ -131,12 +174,28 @@ func (e *exploration) resume() error {
 		return nil
 	}
 	for _, k := range e.options.Store.old {
-		o := &outcome{recovery: k.Recovery, exists: k.Exists, size: k.Size, rounding: k.Rounding, digests: k.Digests}
+		o := k.outcome(e.hasher.Changed)
 		if len(e.contents.missing(o.digests, min(o.size, e.subject.Call.Plan.ReadLimit()))) > 0 {
 			continue
 		}
 		o.finish()
-		e.index.equal[k.Content] = o
+		e.index.put(k.Content, o, e.hasher)
 	}
 	return nil
+}
+
+// outcome is what was kept.
+func (k *kept) outcome(changed func(offset, length int64) []int32) *outcome {
+	o := &outcome{
+		recovery: k.Recovery, exists: k.Exists, size: k.Size, rounding: k.Rounding, digests: k.Digests,
+		needed: numbers[int32](k.Needed), hash: k.Hash, blind: k.Blind,
+	}
+	for _, p := range k.Plain {
+		b := plain{block: p.Block, length: p.Length, places: numbers[int64](p.Places), held: p.Held}
+		for _, s := range b.places {
+			b.sectors = append(b.sectors, changed(s*disk.SectorSize, disk.SectorSize)...)
+		}
+		o.plain = append(o.plain, b)
+	}
+	return o
 }

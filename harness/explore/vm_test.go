@@ -81,14 +81,19 @@ func explored(t *testing.T, s *Subject, o Options) *Report {
 }
 
 // TestPruningChangesNoVerdict: with and without pruning each state gets the same
-// verdict, and with promise-keeping drives none is broken.
+// verdict; with promise-keeping drives none is broken, and without barriers the same are.
 func TestPruningChangesNoVerdict(t *testing.T) {
-	for name, set := range map[string][]string{
-		"ext4": {"filesystem.size=64MiB"},
-		"ext3": {"filesystem.size=64MiB", "filesystem.type=ext3", "filesystem.mount=data=journal"},
+	for name, test := range map[string]struct {
+		scenario string
+		set      []string
+		broken   bool
+	}{
+		"ext4":             {"barrier-on", nil, false},
+		"ext3":             {"barrier-on", []string{"filesystem.type=ext3", "filesystem.mount=data=journal"}, false},
+		"without barriers": {"barrier-off", nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, _ := recorded(t, "barrier-on", set...)
+			s, _ := recorded(t, test.scenario, append(test.set, "filesystem.size=64MiB")...)
 			verdicts := func(every bool) (map[string]Verdict, *Report) {
 				out := map[string]Verdict{}
 				r := explored(t, s, Options{States: states(t, 120), Every: every, Each: func(s crash.State, _ How, v Verdict) { out[s.String()] = v }})
@@ -99,13 +104,16 @@ func TestPruningChangesNoVerdict(t *testing.T) {
 			if d := cmp.Diff(every, pruned); d != "" {
 				t.Errorf("verdicts (-without pruning +with):\n%s", d)
 			}
-			if r.Broken+all.Broken > 0 {
-				t.Errorf("a correct file system is accused: %v", r.Violations)
+			if r.Broken != all.Broken || (r.Broken > 0) != test.broken {
+				t.Errorf("%d states are broken, without pruning %d: %v", r.Broken, all.Broken, r.Violations)
 			}
 			if len(pruned) != r.States.Cut || r.States.Checked+r.States.Equal+r.States.Pruned != r.States.Cut || all.States.Pruned > 0 {
 				t.Errorf("%d verdicts of %+v; without pruning %+v", len(pruned), r.States, all.States)
 			}
-			t.Logf("%+v; without pruning %+v", r.States, all.States)
+			if r.Blind != "" || r.States.Pruned == 0 {
+				t.Errorf("%+v, blind: %s", r.States, r.Blind)
+			}
+			t.Logf("%+v, %d audited; without pruning %+v", r.States, r.Audited, all.States)
 		})
 	}
 }

@@ -194,7 +194,7 @@ func (g *Guest) Recover(ctx context.Context, m wire.Mount, p workload.Plan) (tol
 // blocks, of that many bytes. What goes wrong in the guest is in told; digests are then
 // those of what came before.
 func (g *Guest) Digest(ctx context.Context, m wire.Mount, p workload.Plan, block int64) (told wire.Survivor, digests []uint64, err error) {
-	ask := wire.Recovery{Mount: m, Path: p.Path, Limit: p.ReadLimit(), Block: block}
+	ask := wire.Recovery{Mount: m, Path: p.Path, Limit: p.ReadLimit(), Block: block, Watch: true}
 	err = g.Ask(ctx, wire.Recover, ask, func(f wire.Frame) (bool, error) {
 		switch f.Type {
 		case wire.Digests:
