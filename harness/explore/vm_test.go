@@ -6,10 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"powercut/harness/campaign"
 	"powercut/harness/crash"
@@ -80,13 +82,19 @@ func explored(t *testing.T, s *Subject, o Options) *Report {
 	return r
 }
 
+// tornSuperblock tells whether a state does not mount because of the one thing that stock ext4
+// does not survive: its superblock is two sectors with one checksum, written in place.
+func tornSuperblock(v Verdict) bool {
+	return v.Recovery.Class == verdict.MountFailed && strings.Contains(strings.Join(v.Recovery.Console, "\n"), "invalid superblock checksum")
+}
+
 // TestPruningChangesNoVerdict: with and without pruning each state gets the same
 // verdict; with promise-keeping drives none is broken, and without barriers the same are.
 func TestPruningChangesNoVerdict(t *testing.T) {
 	for name, test := range map[string]struct {
 		scenario string
 		set      []string
-		broken   bool
+		broken   bool // beside torn superblocks
 	}{
 		"ext4":             {"barrier-on", nil, false},
 		"ext3":             {"barrier-on", []string{"filesystem.type=ext3", "filesystem.mount=data=journal"}, false},
@@ -101,11 +109,18 @@ func TestPruningChangesNoVerdict(t *testing.T) {
 			}
 			pruned, r := verdicts(false)
 			every, all := verdicts(true)
-			if d := cmp.Diff(every, pruned); d != "" {
+			console := cmpopts.IgnoreFields(verdict.Recovery{}, "Console") // it has times
+			if d := cmp.Diff(every, pruned, console); d != "" {
 				t.Errorf("verdicts (-without pruning +with):\n%s", d)
 			}
-			if r.Broken != all.Broken || (r.Broken > 0) != test.broken {
-				t.Errorf("%d states are broken, without pruning %d: %v", r.Broken, all.Broken, r.Violations)
+			broken := 0
+			for _, v := range pruned {
+				if v.Broken() && !tornSuperblock(v) {
+					broken++
+				}
+			}
+			if r.Broken != all.Broken || (broken > 0) != test.broken {
+				t.Errorf("%d states are broken, without pruning %d, %d by another thing than a torn superblock", r.Broken, all.Broken, broken)
 			}
 			if len(pruned) != r.States.Cut || r.States.Checked+r.States.Equal+r.States.Pruned != r.States.Cut || all.States.Pruned > 0 {
 				t.Errorf("%d verdicts of %+v; without pruning %+v", len(pruned), r.States, all.States)
