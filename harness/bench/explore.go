@@ -94,15 +94,20 @@ func RunExplore(ctx context.Context, o Options) (doc *ExploreDocument, err error
 	return doc, nil
 }
 
-// exploredOps makes a log of some 2,000 requests.
-const exploredOps = 600
+// ops makes a log of some 2,000 requests.
+func (r *rig) ops() int {
+	if r.options.Quick {
+		return 150
+	}
+	return 600
+}
 
 // recording runs the scenario, and opens it.
 func (r *rig) recording(ctx context.Context) (*explore.Subject, error) {
 	lab := &campaign.Lab{Runs: filepath.Join(r.folder, "runs"), Binary: r.options.Binary, QEMU: r.options.QEMU, Progress: r.options.Progress}
 	var changes []scenarios.Override
 	for path, value := range map[string]string{
-		"filesystem.size": "64MiB", "workload.count": fmt.Sprint(exploredOps), "cut": fmt.Sprintf("{op: %d}", exploredOps), "workload.calls": "[fsync]",
+		"filesystem.size": "64MiB", "workload.count": fmt.Sprint(r.ops()), "cut": fmt.Sprintf("{op: %d}", r.ops()), "workload.calls": "[fsync]",
 	} {
 		changes = append(changes, scenarios.Override{Path: path, Value: value})
 	}
@@ -169,14 +174,14 @@ func (r *rig) checks(ctx context.Context, s *explore.Subject) ([]Figure, error) 
 	}, nil
 }
 
-// decided measures states that are decided in whichever way, and the memory of that.
+// maxDeciding bounds the time for all states of a log.
+const maxDeciding = 5 * time.Minute
+
+// decided measures how fast all states of the log are decided, in whichever way, and the
+// memory of that.
 func (r *rig) decided(ctx context.Context, s *explore.Subject) ([]Figure, error) {
-	budget := time.Minute
-	if r.options.Quick {
-		budget = 20 * time.Second
-	}
 	r.options.Progress.Stage("deciding states", 0)
-	got, err := explore.Explore(ctx, s, explore.Options{Seed: 1, Budget: budget, Jobs: runtime.NumCPU()})
+	got, err := explore.Explore(ctx, s, explore.Options{Seed: 1, Budget: maxDeciding, Jobs: runtime.NumCPU()})
 	if err != nil {
 		return nil, err
 	}

@@ -43,6 +43,24 @@ func TestAhead(t *testing.T) {
 	}
 }
 
+// TestBlind: where the guest does not know what it looked at, or says what cannot be, all
+// that was read is needed, and the reason is told.
+func TestBlind(t *testing.T) {
+	for want, w := range map[string]*wire.Watched{
+		"":              {Looked: []uint32{1}},
+		"no kprobes":    {Blind: "no kprobes"},
+		"no such block": {Looked: []uint32{9}},
+	} {
+		c := &checker{subject: &Subject{}, journal: journal{extents: []workload.Extent{{Offset: 4096, Length: 4096}}, block: 1024}}
+		o := &outcome{recovery: verdict.Recovery{Class: verdict.Recovered}}
+		read := map[int64]int{8: 1, 9: 1, 10: 1, 11: 1, 12: 1, 13: 1} // blocks 0, 1 and 2
+		skip, err := c.unneeded(o, w, read, nil)
+		if err != nil || (len(skip) == 2) != (want == "") || (o.blind == "") != (want == "") || !strings.Contains(o.blind, want) {
+			t.Errorf("%+v: %v is not needed, blind: %q, %v", w, skip, o.blind, err)
+		}
+	}
+}
+
 // fileOf is a checker of a file of 600 bytes, which lies in sectors 0 and 1 of twoWrites.
 func fileOf(t *testing.T) (*checker, *exploration, *crash.Hasher) {
 	t.Helper()

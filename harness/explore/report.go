@@ -153,6 +153,9 @@ func (r *Report) violation(j job, h verdict.History, v Verdict, how How) Violati
 	}
 	if v.Result == nil {
 		out.Text = fmt.Sprintf("%s: %s", v.Recovery.Class, v.Recovery.Detail)
+		if n := len(v.Recovery.Console); n > 0 {
+			out.Text += "; the kernel said last: " + v.Recovery.Console[n-1]
+		}
 	} else {
 		out.Counts = v.Result.Counts
 		out.Ops, out.Text = broken(v.Result)
