@@ -74,7 +74,7 @@ func (m *Machine) fork(ctx context.Context, dir string, d Drive, log string) (*G
 
 // forkConfig is the configuration of a fork in the folder dir.
 func (m *Machine) forkConfig(ctx context.Context, dir string) (qemu.Config, error) {
-	if err := m.openInitramfs(ctx); err != nil {
+	if _, err := m.openInitramfs(ctx); err != nil {
 		return qemu.Config{}, err
 	}
 	template, err := m.cache.Entry(ctx, templateKind, m.key, m.bootTemplate)

@@ -161,20 +161,20 @@ func (m *Machine) makeInitramfs(ctx context.Context) error {
 	if m.Loads, err = images.Hashes(m.modules); err != nil {
 		return err
 	}
-	if err := m.openInitramfs(ctx); err != nil {
+	if m.initramfs, err = m.openInitramfs(ctx); err != nil {
 		return err
 	}
 	return m.cache.Prune(ctx, initramfsKind, keep, m.initramfsKey)
 }
 
-// openInitramfs makes the initramfs where there is none.
-func (m *Machine) openInitramfs(ctx context.Context) error {
+// openInitramfs makes the initramfs where there is none, and returns its path, which is
+// always the same.
+func (m *Machine) openInitramfs(ctx context.Context) (string, error) {
 	dir, err := m.cache.Entry(ctx, initramfsKind, m.initramfsKey, m.buildInitramfs)
 	if err != nil {
-		return fmt.Errorf("prepare guest: %w", err)
+		return "", fmt.Errorf("prepare guest: %w", err)
 	}
-	m.initramfs = filepath.Join(dir, initramfsKind)
-	return nil
+	return filepath.Join(dir, initramfsKind), nil
 }
 
 // errRebuilt ends a run whose program is not the one that it began with.

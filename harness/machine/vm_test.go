@@ -123,13 +123,13 @@ func TestInitramfsOfAnotherProgramIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.Spec.Binary = changed
-	if err := m.openInitramfs(t.Context()); err != nil {
+	if _, err := m.openInitramfs(t.Context()); err != nil {
 		t.Errorf("while the right one is there: %v", err)
 	}
 	if err := c.Remove(t.Context(), initramfsKind, m.initramfsKey); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.openInitramfs(t.Context()); !errors.Is(err, errRebuilt) {
+	if _, err := m.openInitramfs(t.Context()); !errors.Is(err, errRebuilt) {
 		t.Errorf("another program as the guest's: %v", err)
 	}
 }
