@@ -127,6 +127,12 @@ func (s *serialLedger) keep(err error) {
 // recover checks and mounts the disk, and sends the file's content.
 func (a *agent) recover(r wire.Recovery) error {
 	a.hurry()
+	if r.Cache != a.cache {
+		if err := switchCache(r.Cache); err != nil {
+			return &stageError{"switch the write cache", err}
+		}
+		a.cache = r.Cache
+	}
 	var out wire.Survivor
 	stage, err := a.readBack(r, &out)
 	if err != nil {

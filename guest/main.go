@@ -56,7 +56,8 @@ type agent struct {
 	in        *bufio.Reader
 	ledger    ledger.Region
 	hasLedger bool
-	hurried   bool // see hurry
+	hurried   bool               // see hurry
+	cache     wire.CacheSwitches // as the last recovery left it
 	watch     watch
 }
 

@@ -165,6 +165,8 @@ type Recovery struct {
 	Blocks []int64 `json:"blocks,omitempty"`
 	// Watch asks what recovery looked at, and where the file lies: see Survivor.Watched.
 	Watch bool `json:"watch,omitempty"`
+	// Cache is what the guest does to the drive's write cache before.
+	Cache CacheSwitches `json:"cache,omitzero"`
 }
 
 // Survivor ends a recovery. Stage is empty where all went well, and else names

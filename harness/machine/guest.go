@@ -190,11 +190,15 @@ func (g *Guest) Recover(ctx context.Context, m wire.Mount, p workload.Plan) (tol
 	return told, b.Bytes(), err
 }
 
+// uncached has the guest's kernel take the drive for one without a write cache, and send it
+// no flushes: where states are recovered one after the other no power is cut.
+var uncached = wire.CacheSwitches{Kernel: "write through"}
+
 // Digest asks the guest to check and mount the drive, and for digests of the file's
 // blocks, of that many bytes. What goes wrong in the guest is in told; digests are then
-// those of what came before.
+// those of what came before. The guest sends the drive no flushes.
 func (g *Guest) Digest(ctx context.Context, m wire.Mount, p workload.Plan, block int64) (told wire.Survivor, digests []uint64, err error) {
-	ask := wire.Recovery{Mount: m, Path: p.Path, Limit: p.ReadLimit(), Block: block, Watch: true}
+	ask := wire.Recovery{Mount: m, Path: p.Path, Limit: p.ReadLimit(), Block: block, Watch: true, Cache: uncached}
 	err = g.Ask(ctx, wire.Recover, ask, func(f wire.Frame) (bool, error) {
 		switch f.Type {
 		case wire.Digests:
@@ -214,7 +218,7 @@ func (g *Guest) Digest(ctx context.Context, m wire.Mount, p workload.Plan, block
 // Blocks asks the guest to mount the drive, which it has recovered, once more and for
 // the content of some blocks of the file: as many pieces as there are blocks, ascending.
 func (g *Guest) Blocks(ctx context.Context, m wire.Mount, p workload.Plan, block int64, blocks []int64) (content [][]byte, err error) {
-	ask := wire.Recovery{Mount: m, Path: p.Path, Limit: p.ReadLimit(), Block: block, Blocks: blocks}
+	ask := wire.Recovery{Mount: m, Path: p.Path, Limit: p.ReadLimit(), Block: block, Blocks: blocks, Cache: uncached}
 	var told wire.Survivor
 	err = g.Ask(ctx, wire.Recover, ask, func(f wire.Frame) (bool, error) {
 		switch f.Type {
