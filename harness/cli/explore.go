@@ -25,6 +25,7 @@ type exploreCommand struct {
 	Seed     *uint64       `help:"What order and random states follow from, and of a scenario its run. Default: the run's; of a scenario a new one." placeholder:"N"`
 	NoPrune  bool          `help:"Recover each state whose content is new, also where it agrees with a checked one on all that its recovery looked at."`
 	NoShrink bool          `help:"Leave the first violation of a call as it was found, and write no bundle of it."`
+	Fsck     bool          `help:"Have e2fsck -fn, xfs_repair -n or btrfs check, on this machine, examine each state that a guest has recovered, too."`
 	Jobs     int           `help:"Guests at work at the same time. Default: one for each processor." placeholder:"N"`
 	Resume   bool          `help:"Go on where the exploration before ended: what it had checked is not checked again."`
 	JSON     bool          `name:"json" help:"Print one JSON document in place of the text."`
@@ -194,20 +195,20 @@ func (c *exploreCommand) call(ctx context.Context, lab *campaign.Lab, past *camp
 		return nil, err
 	}
 	defer s.Close()
-	o := explore.Options{Seed: past.Document.Seed, States: c.States, Budget: budget, Jobs: c.Jobs, Every: c.NoPrune}
+	o := explore.Options{Seed: past.Document.Seed, States: c.States, Budget: budget, Jobs: c.Jobs, Every: c.NoPrune, Fsck: c.Fsck}
 	if c.Seed != nil {
 		o.Seed = *c.Seed
 	}
 	if o.Jobs == 0 {
 		o.Jobs = runtime.NumCPU()
 	}
-	if o.Store, err = explore.OpenStore(filepath.Join(past.Folder, name, outcomesFile), s.Identity(), c.Resume); err != nil {
+	if o.Store, err = explore.OpenStore(filepath.Join(past.Folder, name, outcomesFile), s.Identity(c.Fsck), c.Resume); err != nil {
 		return nil, err
 	}
 	c.watch(&o, name, t, progress)
 	r, err = explore.Explore(ctx, s, o)
-	if err == nil && len(r.Violations) > 0 && !c.NoShrink {
-		r.Shrunk, err = c.shrink(ctx, filepath.Join(past.Folder, name), r.Violations[0].State, progress)
+	if first := r.First(); err == nil && first != nil && !c.NoShrink {
+		r.Shrunk, err = c.shrink(ctx, filepath.Join(past.Folder, name), first.State, progress)
 	}
 	return r, errors.Join(err, o.Store.Close(), keepExplored(filepath.Join(past.Folder, name, explore.ReportFile), r))
 }
@@ -290,9 +291,9 @@ func (c *exploreCommand) print(w io.Writer, doc *exploration) error {
 		if err := r.Write(w); err != nil {
 			return err
 		}
-		if len(r.Violations) > 0 && r.Shrunk == nil {
+		if first := r.First(); first != nil && r.Shrunk == nil {
 			fmt.Fprintf(w, "  why, and in one file: powercut shrink %s --state '%s' -o %s.tar.zst\n",
-				filepath.Join(doc.Folder, r.Call), r.Violations[0].State, r.Call)
+				filepath.Join(doc.Folder, r.Call), first.State, r.Call)
 		}
 	}
 	_, err := fmt.Fprintf(w, "%s: %s\n", doc.Scenario, doc.Folder)

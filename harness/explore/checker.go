@@ -36,6 +36,9 @@ type outcome struct {
 	needed []int32
 	hash   uint64 // of these in the state that was checked
 	plain  []plain
+	// second is what the file system's own checker says against the recovered state, and
+	// only against that: it looks at more than recovery does.
+	second string
 	others map[uint64]*outcome // with other bytes in plain blocks: see exploration.fit
 	blind  string              // why needed is all that was read, where it is
 	// Time of the guest for each phase, and from the state's being put in to the
@@ -66,6 +69,7 @@ type checker struct {
 	changed  func(offset, length int64) []int32 // see crash.Hasher
 	journal  journal
 	contents *contents
+	fsck     *fsck // nil: nobody is asked for a second opinion
 
 	drive *drive
 	guest *machine.Guest
@@ -124,6 +128,11 @@ func (c *checker) check(ctx context.Context, s crash.State) (*outcome, error) {
 	}
 	if err := c.note(o, watched, image.Media); err != nil {
 		return nil, err
+	}
+	if c.fsck != nil && o.recovery.Class == verdict.Recovered {
+		if o.second, err = c.fsck.examine(ctx, c.folder, c.drive.recovered(), c.drive.size); err != nil {
+			return nil, errors.Join(err, c.close())
+		}
 	}
 	if err := c.learn(ctx, o); err != nil {
 		return nil, errors.Join(err, c.close())

@@ -52,6 +52,9 @@ type Options struct {
 	Jobs   int           // checkers
 	// Every checks each state whose content is new, also where a checked one decides it.
 	Every bool
+	// Fsck has the file system's own checker, on this machine, examine each state that a
+	// guest has recovered.
+	Fsck bool
 	// Found is told of each violation as it is found, Decided of the number of states
 	// that are, and Each of every verdict. All may be nil.
 	Found   func(Violation)
@@ -120,6 +123,7 @@ type exploration struct {
 	verdicts map[judged]Verdict
 	fresh    map[uint64]bool // outcomes that were sent to be confirmed
 	later    []job           // to be confirmed
+	fsck     *fsck
 }
 
 // judged names what a verdict depends on.
@@ -140,6 +144,12 @@ func Explore(ctx context.Context, s *Subject, o Options) (*Report, error) {
 	}
 	defer func() { e.report.Seconds = time.Since(begun).Seconds() }()
 	var err error
+	if o.Fsck {
+		if e.fsck, err = newFsck(s.Mount.Type); err != nil {
+			return e.report, err
+		}
+		e.report.Fsck = &Fsck{Name: e.fsck.Name}
+	}
 	if e.hasher, err = crash.NewHasher(s.Base, s.Call.Log, s.Call.Cut); err != nil {
 		return e.report, err
 	}
@@ -181,7 +191,7 @@ func (e *exploration) static() error {
 // work is a checker's life.
 func (e *exploration) work(ctx context.Context, n int) error {
 	c := &checker{
-		subject: e.subject, folder: filepath.Join(e.subject.Folder, fmt.Sprint(n)), contents: e.contents, changed: e.hasher.Changed, journal: e.journal,
+		subject: e.subject, folder: filepath.Join(e.subject.Folder, fmt.Sprint(n)), contents: e.contents, changed: e.hasher.Changed, journal: e.journal, fsck: e.fsck,
 		builder: crash.NewBuilder(e.subject.Base, e.subject.Call.Log),
 	}
 	for j := range e.jobs {
@@ -290,6 +300,11 @@ func (e *exploration) prune(j job) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	if o.second != "" { // which was about another state
+		same := *o
+		same.second = ""
+		o = &same
+	}
 	e.report.States.Distinct++
 	e.index.equal[j.content] = o
 	e.decide(j, o, Pruned)
@@ -337,6 +352,7 @@ func (e *exploration) receive(r result) error {
 		return e.compare(r)
 	}
 	e.report.States.Checked++
+	e.report.Fsck.count(r.outcome)
 	if e.report.Blind == "" {
 		e.report.Blind = r.outcome.blind
 	}
@@ -362,6 +378,8 @@ func (e *exploration) compare(r result) error {
 	case r.outcome.key != r.expected.key && r.fresh:
 		return fmt.Errorf("check state %q: a guest that had recovered other states found it %s, and a fresh one %s, or read another file; neither is to be believed",
 			r.state, r.expected.recovery.Class, r.outcome.recovery.Class)
+	case r.fresh && r.expected.second != "" && r.outcome.second == "":
+		return fmt.Errorf("check state %q: %s found what one guest had recovered damaged, and what a fresh one has not; neither is to be believed", r.state, e.fsck.Name)
 	case r.outcome.key != r.expected.key:
 		return fmt.Errorf("check state %q: it agrees with a checked one on all that its recovery looked at, which was %s; a guest found it %s, or read another file: pruning is not to be believed (try --no-prune)",
 			r.state, r.expected.recovery.Class, r.outcome.recovery.Class)
@@ -386,8 +404,8 @@ func (e *exploration) decide(j job, o *outcome, how How) {
 	if e.options.Each != nil {
 		e.options.Each(j.state, how, v)
 	}
-	if v.Broken() {
-		found := e.report.violation(j, h, v, how)
+	if v.Broken() || o.second != "" {
+		found := e.report.violation(j, h, v, how, o.second)
 		if e.options.Found != nil {
 			e.options.Found(found)
 		}

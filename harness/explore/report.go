@@ -3,6 +3,7 @@ package explore
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,11 +40,29 @@ type Report struct {
 	// Blind says why it is not known what recovery looked at, and states are pruned by
 	// all that was read; it is empty where it is known.
 	Blind string `json:"blind,omitempty"`
+	Fsck  *Fsck  `json:"fsck,omitempty"` // the second opinion, where one was asked for
 	// Shrunk is the first violation made small; nil where nobody did.
 	Shrunk  *Shrunk `json:"shrunk,omitempty"`
 	Ended   End     `json:"ended"`
 	Seconds float64 `json:"seconds"`
 	Checks  Checks  `json:"checks"`
+}
+
+// Fsck is what the file system's own checker had to say of recovered states.
+type Fsck struct {
+	Name     string `json:"name"`     // with its options
+	Examined int    `json:"examined"` // states
+	Damaged  int    `json:"damaged"`
+}
+
+func (f *Fsck) count(o *outcome) {
+	if f == nil || o.recovery.Class != verdict.Recovered {
+		return
+	}
+	f.Examined++
+	if o.second != "" {
+		f.Damaged++
+	}
 }
 
 // States counts states. Cut is Checked + Equal + Pruned, but for what was under way when
@@ -98,6 +117,8 @@ type Violation struct {
 	Acked    int              `json:"acked"`   // ops that were acknowledged
 	Recovery verdict.Recovery `json:"recovery"`
 	Counts   verdict.Counts   `json:"counts"`
+	Fsck     string           `json:"fsck,omitempty"` // the second opinion, where it is another
+	sound    bool             // by the guest's
 	// Ops are the first ops that are lost or foreign.
 	Ops  []verdict.OpVerdict `json:"ops"`
 	Runs []Run               `json:"runs,omitempty"` // all ops; none where nothing was read back
@@ -146,10 +167,10 @@ func (r *Report) count(o *outcome) {
 }
 
 // violation adds a state that breaks a promise.
-func (r *Report) violation(j job, h verdict.History, v Verdict, how How) Violation {
+func (r *Report) violation(j job, h verdict.History, v Verdict, how How, second string) Violation {
 	out := Violation{
 		Number: j.number, State: j.state.String(), How: how, Started: h.Started, Acked: max(0, len(h.Records)-1),
-		Recovery: v.Recovery, Ops: []verdict.OpVerdict{},
+		Recovery: v.Recovery, Ops: []verdict.OpVerdict{}, Fsck: second, sound: !v.Broken(),
 	}
 	if v.Result == nil {
 		out.Text = fmt.Sprintf("%s: %s", v.Recovery.Class, v.Recovery.Detail)
@@ -161,11 +182,26 @@ func (r *Report) violation(j job, h verdict.History, v Verdict, how How) Violati
 		out.Ops, out.Text = broken(v.Result)
 		out.Runs = v.Runs
 	}
+	if second != "" {
+		if out.Text != "" {
+			out.Text += "; "
+		}
+		out.Text += fmt.Sprintf("%s finds what was recovered damaged: %s", r.Fsck.Name, second)
+	}
 	r.Broken++
 	if len(r.Violations) < maxViolations {
 		r.Violations = append(r.Violations, out)
 	}
 	return out
+}
+
+// First is the first violation that a guest finds, other than the second opinion; nil where
+// there is none.
+func (r *Report) First() *Violation {
+	if i := slices.IndexFunc(r.Violations, func(v Violation) bool { return !v.sound }); i >= 0 {
+		return &r.Violations[i]
+	}
+	return nil
 }
 
 // broken lists the first ops that break a promise, and says it in words.
@@ -226,6 +262,9 @@ func (r *Report) Write(w io.Writer) error {
 	}
 	if r.Blind != "" {
 		fmt.Fprintf(&b, "  states were pruned by all that was read, which is more than was looked at: %s\n", r.Blind)
+	}
+	if r.Fsck != nil {
+		fmt.Fprintf(&b, "  %s examined %d recovered states, and found %d damaged\n", r.Fsck.Name, r.Fsck.Examined, r.Fsck.Damaged)
 	}
 	r.writeUncovered(&b)
 	switch {

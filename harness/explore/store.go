@@ -32,6 +32,7 @@ type kept struct {
 	Hash   uint64      `json:"hash,string"`
 	Plain  []keptPlain `json:"plain,omitempty"`
 	Blind  string      `json:"blind,omitempty"`
+	Second string      `json:"second,omitempty"`
 }
 
 // keptPlain is a plain block of the file.
@@ -148,7 +149,7 @@ func (s *Store) add(content uint64, o *outcome) error {
 	}
 	k := kept{
 		Content: content, Recovery: o.recovery, Exists: o.exists, Size: o.size, Rounding: o.rounding, Digests: o.digests,
-		Needed: spans(o.needed), Hash: o.hash, Blind: o.blind,
+		Needed: spans(o.needed), Hash: o.hash, Blind: o.blind, Second: o.second,
 	}
 	for _, p := range o.plain {
 		k.Plain = append(k.Plain, keptPlain{Block: p.block, Length: p.length, Places: spans(p.places), Held: p.held})
@@ -188,7 +189,7 @@ func (e *exploration) resume() error {
 func (k *kept) outcome(changed func(offset, length int64) []int32) *outcome {
 	o := &outcome{
 		recovery: k.Recovery, exists: k.Exists, size: k.Size, rounding: k.Rounding, digests: k.Digests,
-		needed: numbers[int32](k.Needed), hash: k.Hash, blind: k.Blind,
+		needed: numbers[int32](k.Needed), hash: k.Hash, blind: k.Blind, second: k.Second,
 	}
 	for _, p := range k.Plain {
 		b := plain{block: p.Block, length: p.Length, places: numbers[int64](p.Places), held: p.Held}

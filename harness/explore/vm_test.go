@@ -240,3 +240,41 @@ func TestTrouble(t *testing.T) {
 		t.Errorf("resumed: %+v after %+v", again.States, r.States)
 	}
 }
+
+// TestSecondOpinion: the file system's own checker finds what recovery has left damaged
+// where barriers are missing, though the guest did not notice, and nothing where they are not.
+func TestSecondOpinion(t *testing.T) {
+	opinion, err := newFsck("ext3")
+	if err != nil {
+		t.Skip(err)
+	}
+	for _, barrier := range []string{"barrier=1", "barrier=0"} {
+		s, _ := recorded(t, "ext3-append", "drive.write-cache=on", "drive.timing=none", "filesystem.mount="+barrier)
+		c := newChecker(s)
+		c.fsck = opinion
+		examined, damaged := 0, 0
+		for seed := range uint64(14) {
+			state, err := crash.Choose(s.Call.Log, min(16+2*int(seed), s.Call.Cut), crash.Random, seed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o, err := c.check(t.Context(), state)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if o.recovery.Class == verdict.Recovered {
+				examined++
+			}
+			if o.second != "" {
+				damaged++
+				t.Logf("%s, %s: %s", barrier, state, o.second)
+			}
+		}
+		if err := c.close(); err != nil {
+			t.Error(err)
+		}
+		if (damaged > 0) != (barrier == "barrier=0") || examined < 5 {
+			t.Errorf("%s: %d of %d recovered states are damaged", barrier, damaged, examined)
+		}
+	}
+}
