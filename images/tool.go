@@ -16,7 +16,7 @@ import (
 const (
 	toolKind   = "tool"
 	toolSuite  = "bookworm"
-	toolLayout = 3
+	toolLayout = 4
 	// FsckPath and JFSCheckPath are where the guest finds the checkers, if the initramfs
 	// has them.
 	FsckPath     = "/sbin/e2fsck"
@@ -44,7 +44,7 @@ var (
 	// There is no static one in Debian. The libraries are those that it names, at the
 	// places where its loader looks.
 	jfsCheck = tool{"jfs_fsck", []part{
-		{"jfsutils", "jfs_fsck", JFSCheckPath},
+		{"jfsutils", "fsck.jfs", JFSCheckPath},
 		{"libuuid1", "libuuid.so.1.*", "/lib/x86_64-linux-gnu/libuuid.so.1"},
 		{"libc6", "libc.so.6", "/lib/x86_64-linux-gnu/libc.so.6"},
 		{"libc6", "ld-linux-x86-64.so.2", "/lib64/ld-linux-x86-64.so.2"},

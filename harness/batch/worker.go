@@ -125,20 +125,23 @@ func (w *worker) carryOut(ctx context.Context, out *Outcome) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
+	judged := -1 // the position of the last cut
 	for n, r := range records {
 		thread, op := place(r, len(plans))
+		at := publishedAt(log, n)
 		switch errno := unix.ErrnoName(unix.Errno(r.Errno)); {
 		case op == 0:
 		case r.Errno != 0 && !plans[thread-1].Ops[op-1].Allows(errno):
 			out.Failed, out.Thread, out.Errno = int(op), thread, errno
-		case r.Synced:
-			if err := w.judge(ctx, plans, records, log, n, out); err != nil || out.Unsupported != nil {
+		case r.Synced && at > judged: // or it is the same state, and no more was acknowledged
+			judged = at
+			if err := w.judge(ctx, plans, records, log, at, out); err != nil || out.Unsupported != nil {
 				return err
 			}
 		}
 	}
 	if out.Failed > 0 { // is it an op that kernel or file system do not know?
-		return w.judge(ctx, plans, records, log, len(records)-1, out)
+		return w.judge(ctx, plans, records, log, len(log.Events), out)
 	}
 	return nil
 }
@@ -202,10 +205,9 @@ func (w *worker) died(ctx, limited context.Context, console campaign.Console, er
 	return errors.Join(err, w.retire())
 }
 
-// judge has the state recovered that a cut right after the n-th record left, and judges
-// each thread's tree.
-func (w *worker) judge(ctx context.Context, plans []ops.Plan, records []ledger.Record, log *blocklog.Log, n int, out *Outcome) error {
-	at := publishedAt(log, n)
+// judge has the state recovered that a cut at a position left, and judges each thread's
+// tree.
+func (w *worker) judge(ctx context.Context, plans []ops.Plan, records []ledger.Record, log *blocklog.Log, at int, out *Outcome) error {
 	if at < len(log.Events) {
 		records = records[:min(log.Events[at].Acked, uint64(len(records)))]
 	}
