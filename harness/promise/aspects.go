@@ -130,7 +130,7 @@ func (j *reading) size(path string, id model.ID, o *inspect.Object) {
 	c, floor := j.check(w, func(k int) bool { n := j.states[k].Get(id); return n != nil && n.Size == o.Size })
 	if c == "" || c == Unpromised {
 		if c != "" {
-			j.accuse(c, path, "size", fmt.Sprint(o.Size), fmt.Sprint(j.current().Get(id).Size), 0)
+			j.accuse(c, path, "size", fmt.Sprint(o.Size), fmt.Sprint(j.latest(id).Size), 0)
 		}
 		return
 	}
@@ -153,11 +153,19 @@ func (j *reading) size(path string, id model.ID, o *inspect.Object) {
 	if c == Promised && w.letter == j.born(id) {
 		c = j.never(id, w) // nothing was synced, and nobody ever made it so
 	}
-	want := j.current().Get(id)
+	want := j.latest(id)
 	if floor > 0 {
 		want = j.states[max(floor, w.letter)].Get(id)
 	}
 	j.accuse(c, path, "size", fmt.Sprint(o.Size), fmt.Sprint(want.Size), floor)
+}
+
+// latest is an inode as it was at the cut; of one that an op under way made, as it then is.
+func (j *reading) latest(id model.ID) *model.Inode {
+	if n := j.current().Get(id); n != nil {
+		return n
+	}
+	return j.states[len(j.states)-1].Get(id)
 }
 
 // leastSize is how far a file must reach at least after a sync call for a range.
@@ -246,7 +254,7 @@ func (b *content) judge(from, to int64, w window) {
 	got := b.got[:to-from]
 	b.tree.Read(b.object, got, from)
 	w.custom = max(w.custom, w.letter)
-	if bytes.Equal(got, b.fill(b.past.now, from, to)) {
+	if b.current().Get(b.id) != nil && bytes.Equal(got, b.fill(b.past.now, from, to)) {
 		return
 	}
 	left := b.unmatched(got, from, to, w.custom)

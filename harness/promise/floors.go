@@ -148,13 +148,26 @@ func (f *past) promiseNames(id model.ID, all bool) {
 			continue
 		}
 		new := is && since <= born
-		if all || new {
-			f.custom.places[p] = f.now
+		switch {
+		case all && !is:
+			f.custom.places[p] = max(f.custom.places[p], f.left(p, id)) // what took the name is not synced by this
+		case all || new:
+			f.custom.places[p] = max(f.custom.places[p], since)
 		}
 		if is && (all || new) {
 			f.promisePath(p.dir, since)
 		}
 	}
+}
+
+// left is the first state of those up to now in which the name has not led to the inode
+// all the while.
+func (f *past) left(p place, id model.ID) int {
+	k := f.now
+	for k > 0 && f.states[k-1].Entry(p.dir, p.name) != id {
+		k--
+	}
+	return k
 }
 
 // exchanged tells whether a state was made by an exchange of names.

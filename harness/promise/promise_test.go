@@ -158,6 +158,8 @@ func TestStories(t *testing.T) {
 		{"renamed, and fdatasync, which need not commit it", ext4, "mkdir d; write d/a 4KiB; sync; rename d/a a; fdatasync a", "mkdir d; write d/a 4KiB", none, "lost, not promised: a name: missing; lost, not promised: d/a name"},
 		{"made, and fdatasync", ext4, "write a 4KiB; fdatasync a", "sync", none, "lost, customary: a name: missing"},
 		{"reserved blocks", ext4, "write a 4KiB; fallocate a 4KiB+1MiB keep-size; fsync a; fsync .", "write a 4KiB", none, "lost, promised: a blocks"},
+		{"a name that another took, and the first synced", ext4, "mkdir d; sync; rename d c; sync; mkdir d; fsync c", "sync; mkdir c", none, "lost, not promised: d name: missing"},
+		{"a name that another took, and the first is back", ext4, "write a 4KiB; sync; rename a b; create a; fsync b", "write a 4KiB; link a b", none, "lost, customary: a name: the file of op 1"},
 		{"nested new directory", ext4, "mkdir d; mkdir d/e; write d/e/a 4KiB; fsync d/e/a", "mkdir d", none, "lost, customary: d/e name: missing"},
 		{"a name nobody made", ext4, "create a; sync", "create a; create b", none, "never allowed: b name"},
 		{"nothing is promised after a failed sync", ext4, "create a; sync; write a 4KiB", "create a", none, "lost, not promised: a"},
@@ -271,6 +273,30 @@ func TestCaught(t *testing.T) {
 	}
 	if different < 1000 {
 		t.Errorf("only %d trees differed", different)
+	}
+}
+
+// TestUnderWay: a tree as after an op that has begun and not ended, or in the middle of
+// it, is never accused.
+func TestUnderWay(t *testing.T) {
+	for n := range uint64(1500) {
+		r := rand.New(rand.NewPCG(n, 8))
+		list := model.Random(r, 3+r.IntN(20), model.FeaturesOf("xfs"))
+		h := done(list)
+		h.Records = h.Records[:len(h.Records)-1]
+		f, err := follow(h, ext4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k := f.now; k < len(f.states); k++ {
+			tree := render(f.states[k])
+			renumber(tree)
+			for _, p := range []Profile{ext2, ProfileOf("xfs", nil, "")} {
+				if got := judge(t, h, p, tree); got.Broken() {
+					t.Fatalf("seed %d, state %d of %d: %s\nafter\n%s", n, k, len(f.states), say(got), listing(list))
+				}
+			}
+		}
 	}
 }
 
