@@ -72,19 +72,25 @@ func (e *usageError) Unwrap() error { return e.err }
 // errNotHeld ends a command whose expectations were not met; it has said so.
 var errNotHeld = errors.New("expectations were not met")
 
+// newParser is the parser of the command line. It fills c, and calls exit where it has
+// given help.
+func newParser(ctx context.Context, c *commands, s Streams, exit func(code int)) *kong.Kong {
+	parser, err := kong.New(c, kong.Name("powercut"), kong.Description(about), kong.UsageOnError(),
+		kong.Writers(s.Out, s.Err), kong.Exit(exit), kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(s),
+		kong.Vars{"kinds": strings.Join(generate.Kinds(), ", "), "syncs": strings.Join(generate.Syncs, ", ")})
+	if err != nil {
+		panic(err) // the command line's own definition is wrong
+	}
+	return parser
+}
+
 // Main runs the command line and returns the exit code.
 func Main(ctx context.Context, args []string, s Streams) (code int) {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, unix.SIGTERM, unix.SIGHUP)
 	defer stop()
 	var c commands
 	exited := -1
-	parser, err := kong.New(&c, kong.Name("powercut"), kong.Description(about), kong.UsageOnError(),
-		kong.Writers(s.Out, s.Err), kong.Exit(func(code int) { exited = code }),
-		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(s),
-		kong.Vars{"kinds": strings.Join(generate.Kinds(), ", "), "syncs": strings.Join(generate.Syncs, ", ")})
-	if err != nil {
-		panic(err) // the command line's own definition is wrong
-	}
+	parser := newParser(ctx, &c, s, func(code int) { exited = code })
 	if done, err := completed(parser); done || err != nil {
 		return exitCode(ctx, err, newTalk(c.talkFlags, s))
 	}

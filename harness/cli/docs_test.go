@@ -188,10 +188,7 @@ func checkCall(args []string, span bool) error {
 // besides may be left out.
 func checkUse(args []string, span bool) error {
 	var c commands
-	parser, err := kong.New(&c, kong.Name("powercut"), kong.Exit(func(int) {}), kong.BindTo(context.Background(), (*context.Context)(nil)))
-	if err != nil {
-		return err
-	}
+	parser := newParser(context.Background(), &c, Streams{Out: io.Discard, Err: io.Discard}, func(int) {})
 	args = slices.Clone(args)
 	for i, a := range args { // stand-ins for what must exist
 		switch {
