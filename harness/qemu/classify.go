@@ -45,7 +45,7 @@ var stamped = regexp.MustCompile(`^.*?(?:<\d+>)?\[ *\d+\.\d{6}\](?:\[ *[TC]\d+\]
 // kernel/watchdog.c, kernel/rcu/tree_stall.h, lib/bug.c, mm/oom_kill.c,
 // mm/kasan/report.c, lib/ubsan.c, block/blk-core.c, fs/buffer.c,
 // drivers/ata/libata-*.c, fs/{ext2,ext4}/super.c, fs/jbd2, fs/xfs/xfs_error.c
-// and xfs_mount.c, fs/btrfs/messages.c, fs/f2fs.
+// and xfs_mount.c, fs/btrfs/messages.c, fs/f2fs, fs/jfs and fs/nilfs2.
 var rules = []struct {
 	kind    Kind
 	pattern *regexp.Regexp
@@ -69,6 +69,8 @@ var rules = []struct {
 		`XFS: Assertion failed`,
 		`BTRFS(?: \([^)]*\))?: (?:error|failed|critical)`, `BTRFS (?:error|critical)`,
 		`F2FS-fs \([^)]*\): .*(?:[Cc]orrupt|[Ii]nvalid|[Cc]an't |[Ff]ail|[Ii]nconsistent|[Mm]ismatch)`,
+		`ERROR: \(device [^)]*\): `, // jfs_error, fs/jfs/super.c
+		`NILFS error \(device `, `NILFS(?: \([^)]*\))?: .*(?:error|broken|[Ii]nvalid|corrupt|unable to)`,
 		`VFS: (?:Can't find|Cannot open root device|Busy inodes after unmount)`,
 	)},
 	{IOError, starts(
