@@ -341,7 +341,7 @@ func (a *applying) reach(create bool) (ID, error) {
 		a.put(p, id)
 		return id, nil
 	}
-	if err == nil && create && a.Inodes[id].Dir() {
+	if err == nil && create && a.Inodes[id].Dir() && !ops.IsHandle(a.op.File) { // of a descriptor, ftruncate says EINVAL
 		return None, unix.EISDIR
 	}
 	return id, err
