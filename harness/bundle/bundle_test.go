@@ -326,3 +326,17 @@ func TestHalfWritten(t *testing.T) {
 		t.Errorf("%q, %v; files %v", b, err, files)
 	}
 }
+
+// TestDamagedLog: a log without its end holds no state that the run has judged.
+func TestDamagedLog(t *testing.T) {
+	folder := newRun(t)
+	path := filepath.Join(folder, "fsync", "block.log")
+	info, err := os.Stat(path)
+	check(t, err)
+	check(t, os.Truncate(path, info.Size()-1))
+	var damage *blocklog.Damage
+	if _, err := Open(folder, nil); !errors.As(err, &damage) {
+		t.Errorf("opened, or: %v", err)
+	}
+	nothingLeft(t)
+}

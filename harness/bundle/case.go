@@ -70,6 +70,9 @@ func (c *Case) openRun(path string) (err error) {
 	if c.Call = c.recording.Call(); c.Call == nil {
 		return &StateError{fmt.Errorf("%s is an imported log, which has no workload to judge", path)}
 	}
+	if d := c.recording.Damage; d != nil { // its end, which the run has judged, is not there
+		return fmt.Errorf("open recording %s: %w", path, d)
+	}
 	if c.State, err = c.Call.OwnState(); err != nil {
 		return err
 	}
@@ -89,6 +92,9 @@ func (c *Case) unpack(path string) (err error) {
 	}
 	if c.recording, err = recording.Open(filepath.Join(c.folder, c.From.Call)); err != nil {
 		return fmt.Errorf("open bundle %s: %w: %w", path, ErrDamaged, err)
+	}
+	if d := c.recording.Damage; d != nil {
+		return fmt.Errorf("open bundle %s: %w: %w", path, ErrDamaged, d)
 	}
 	c.Call, c.State, c.Verdict, c.Told = c.recording.Call(), c.From.State, c.From.Verdict, c.From.Told
 	return nil
