@@ -35,7 +35,9 @@ func fieldOf(t reflect.Type, name string) (reflect.StructField, bool) {
 func fieldNames(t reflect.Type) []string {
 	var names []string
 	for _, f := range reflect.VisibleFields(t) {
-		names = append(names, fieldName(f))
+		if f.IsExported() {
+			names = append(names, fieldName(f))
+		}
 	}
 	return names
 }
