@@ -183,7 +183,10 @@ func (c *generateCommand) write(s scenarios.Scenario, workloads iter.Seq[batch.W
 		one := alone(s, n, w[0], len(w[0]))
 		text, err := one.Marshal()
 		if err == nil {
-			err = os.WriteFile(filepath.Join(c.Output, one.Name+".yaml"), text, 0o644)
+			path := filepath.Join(c.Output, one.Name+".yaml")
+			if err = os.WriteFile(path, text, 0o644); err != nil {
+				err = errors.Join(err, os.RemoveAll(path)) // half of one is none
+			}
 		}
 		if err != nil {
 			return fmt.Errorf("write workload %d: %w", n, err)

@@ -112,6 +112,9 @@ func (c *logState) Run(ctx context.Context, s Streams) error {
 	if err != nil {
 		return err
 	}
+	if err := notOver("--output", c.Output, c.Base); err != nil {
+		return err
+	}
 	base, err := r.OpenBase(ctx, c.Base)
 	if err != nil {
 		return err
@@ -240,6 +243,9 @@ func (c *logCompare) Run(s Streams) error {
 	}
 	defer r.Close()
 	got, err := r.Compare(c.File)
+	if errors.Is(err, logwrites.ErrNotLog) {
+		return &usageError{err}
+	}
 	if err != nil {
 		return err
 	}

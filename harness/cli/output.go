@@ -72,6 +72,18 @@ func printed(list []output) bool {
 	return slices.ContainsFunc(list, func(o output) bool { return o.file == "" })
 }
 
+// notOver refuses to write what a flag names over the very file that is read.
+func notOver(flag, path, source string) error {
+	to, err := os.Stat(path)
+	if err != nil {
+		return nil
+	}
+	if from, err := os.Stat(source); err == nil && os.SameFile(from, to) {
+		return &usageError{fmt.Errorf("%s %s: it would take the place of %s, which is what is read; name another file", flag, path, source)}
+	}
+	return nil
+}
+
 // writeOutputs makes all reports; what goes to a file is there as a whole or not.
 func writeOutputs(w io.Writer, list []output, write func(io.Writer, format.Format) error) error {
 	var errs []error

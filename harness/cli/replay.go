@@ -121,6 +121,9 @@ func (c *replayCommand) compare(s Streams, k *bundle.Case, found *report.Call) e
 
 // image writes the crash image.
 func (c *replayCommand) image(ctx context.Context, s Streams, k *bundle.Case) error {
+	if err := notOver("--image", c.Image, c.Case); err != nil {
+		return err
+	}
 	path, err := k.Call.Past().Base(ctx)
 	if err != nil {
 		return err

@@ -5,7 +5,6 @@ package recording
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -16,6 +15,7 @@ import (
 	"powercut/harness/blocklog"
 	"powercut/harness/campaign"
 	"powercut/harness/crash"
+	"powercut/harness/internal/whole"
 	"powercut/harness/logwrites"
 	"powercut/harness/trace"
 )
@@ -230,23 +230,22 @@ func (r *Recording) Trace(base io.ReaderAt) (*trace.Trace, error) {
 // dm-log-writes, and returns the number of its entries. Where the log is damaged the
 // file holds what comes before, and the error is a *blocklog.Damage.
 func (r *Recording) Export(path string) (entries uint64, err error) {
-	f, err := os.Create(path)
+	err = whole.Write(path, func(f *os.File) error {
+		w, err := logwrites.NewWriter(f, logwrites.SectorSize)
+		if err != nil {
+			return err
+		}
+		if err := logwrites.Export(w, r.Log, r.Cut, r.Marks, r.cutMark()); err != nil {
+			return err
+		}
+		entries = w.Entries()
+		return w.Close()
+	})
 	if err != nil {
 		return 0, fmt.Errorf("export block log: %w", err)
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	w, err := logwrites.NewWriter(f, logwrites.SectorSize)
-	if err != nil {
-		return 0, err
-	}
-	if err := logwrites.Export(w, r.Log, r.Cut, r.Marks, r.cutMark()); err != nil {
-		return 0, err
-	}
-	if err := w.Close(); err != nil {
-		return 0, err
-	}
 	if r.Damage != nil {
-		return w.Entries(), r.Damage
+		return entries, r.Damage
 	}
-	return w.Entries(), nil
+	return entries, nil
 }
