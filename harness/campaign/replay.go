@@ -154,7 +154,7 @@ func (p *Replay) Close() error {
 func (p *Replay) Build(s crash.State) (*crash.Image, error) { return p.builder.Build(s) }
 
 // Check lets a fresh guest recover a state, and judges what survived. An error means
-// that the harness could not do it; its evidence is then kept.
+// that the harness could not do it; its evidence is then kept, unless ctx is done.
 func (p *Replay) Check(ctx context.Context, s crash.State) (*report.Call, error) {
 	image, err := p.builder.Build(s)
 	if err != nil {
@@ -165,6 +165,9 @@ func (p *Replay) Check(ctx context.Context, s crash.State) (*report.Call, error)
 		return nil, err
 	}
 	c, err := p.run.check(ctx, rec, image)
+	if err != nil && ctx.Err() != nil {
+		return nil, err // who is interrupted asks for no evidence
+	}
 	if err != nil {
 		evidence := rec.folder
 		p.folder = "" // is kept
