@@ -53,6 +53,9 @@ func (s Scenario) checkTexts(d *decoder) error {
 }
 
 func (s Scenario) checkSize(d *decoder) error {
+	if n := s.Drive.Sector; n != 512 && n != 4096 {
+		return d.at("drive.sector").errorf("drive.sector: %s is no physical sector; allowed: 512, 4KiB", n)
+	}
 	if s.Filesystem.Size%diskUnit != 0 {
 		return d.at("filesystem.size").errorf("filesystem.size: %s is not a multiple of %s", s.Filesystem.Size, diskUnit)
 	}

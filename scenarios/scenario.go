@@ -71,6 +71,7 @@ type Drive struct {
 	AIO        AIO       `yaml:"aio,omitempty" doc:"how QEMU reaches the image file; native needs a cache mode that is direct; left out: threads"`
 	Cache      CacheMode `yaml:"cache,omitempty" doc:"QEMU's cache mode, in front of a drive with a volatile cache that honours FUA; left out: write-cache alone decides"`
 	WriteCache bool      `yaml:"write-cache" doc:"on: a write is volatile until a flush; off: a write is answered once it is on the media. With a cache mode: what the guest is told, which must agree with the mode and follows it where left out"`
+	Sector     Size      `yaml:"sector" doc:"what the drive writes whole, 512 or 4KiB: its physical sector. A write that is cut short is torn at multiples of that"`
 	Timing     Timing    `yaml:"timing" doc:"the drive's mechanics: a profile's name, or a mapping of the fields below"`
 	Faults     []Fault   `yaml:"faults,omitempty" max:"16" doc:"what is wrong with the drive; the first that decides on a request counts"`
 }
@@ -180,6 +181,7 @@ func Default() Scenario {
 			Bus:        IDE,
 			Backend:    NBD,
 			WriteCache: true,
+			Sector:     4096,
 			Timing:     Timing{Profile: NoTiming},
 		},
 		Workload: Workload{

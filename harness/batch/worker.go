@@ -191,6 +191,9 @@ func (w *worker) record(ctx context.Context, plans []ops.Plan, out *Outcome) ([]
 	}
 	out.Trouble = console.Complaint()
 	log, err := blocklog.Open(path)
+	if err == nil {
+		log.Unit = int64(w.stand.Scenario.Drive.Sector)
+	}
 	return records, log, errors.Join(err, os.Remove(path))
 }
 

@@ -49,6 +49,9 @@ var ErrDamaged = errors.New("block log is damaged")
 type Log struct {
 	Size   int64 // of the drive, in bytes
 	Events []Event
+	// Unit is what the drive writes whole, in bytes, and at multiples of which: its physical
+	// sector. 0: a sector of 512 bytes. It is not in the file.
+	Unit int64
 	// Truncated tells that the file ends inside an event, as it does where the
 	// harness died while it wrote.
 	Truncated bool

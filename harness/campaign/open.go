@@ -111,6 +111,7 @@ func (p *Past) Call(plan workload.Plan) (*PastCall, error) {
 	if c.Log, c.Damage, err = blocklog.Salvage(filepath.Join(c.Folder, logFile)); err != nil {
 		return nil, err
 	}
+	c.Log.Unit = int64(c.past.Scenario.Drive.Sector)
 	c.Started, c.reason, c.drive = cut.Started, cut.Reason, cut.Drive
 	if c.Cut = cut.Position; c.Cut < 0 || c.Cut > len(c.Log.Events) {
 		c.Cut = len(c.Log.Events)

@@ -75,6 +75,9 @@ func (r *run) record(ctx context.Context, p workload.Plan) (_ *recording, err er
 		rec.base.Close()
 		return nil, err
 	}
+	if rec.log != nil {
+		rec.log.Unit = int64(r.scenario.Drive.Sector)
+	}
 	return rec, nil
 }
 

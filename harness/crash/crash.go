@@ -25,7 +25,7 @@ type Policy string
 const (
 	Lose   Policy = "lose"   // none reaches the media
 	Keep   Policy = "keep"   // all do
-	Random Policy = "random" // the seed decides: of each write nothing, all, or some of its sectors
+	Random Policy = "random" // the seed decides: of each write nothing, all, or some of its sectors (of the drive's own: blocklog.Log.Unit)
 )
 
 // Choose returns the state that a policy leaves of a log that is cut at a position:
@@ -41,7 +41,7 @@ func Choose(log *blocklog.Log, cut int, p Policy, seed uint64) (State, error) {
 		case dropped:
 			return whole(e)
 		case torn:
-			return scattered(e, random)
+			return scattered(e, log.Unit, random)
 		}
 		return Loss{}
 	}), nil

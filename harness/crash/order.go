@@ -137,7 +137,7 @@ func (o *order) spread(cuts []int, round int, kinds ...kind) (p progress) {
 // give gives the state of a kind at the timeline's cut, if there is one in that round.
 func (o *order) give(t *timeline, volatile []*blocklog.Event, round int, k kind) progress {
 	random := rand.New(rand.NewPCG(o.seed, uint64(t.at)<<16^uint64(k)))
-	lost := k.losses(volatile, round, random)
+	lost := k.losses(volatile, round, o.log.Unit, random)
 	if lost == nil {
 		return idle
 	}
@@ -171,8 +171,8 @@ const (
 var rounds = []kind{missing, alone, prefix, requests, sectors, subset}
 
 // losses returns what a state of the kind lacks of each volatile write; nil where
-// there is none in that round. random is the same in all rounds at one cut.
-func (k kind) losses(volatile []*blocklog.Event, round int, random *rand.Rand) func(*blocklog.Event) Loss {
+// there is none in that round. unit is what the drive writes whole. random is the same in all rounds at one cut.
+func (k kind) losses(volatile []*blocklog.Event, round int, unit int64, random *rand.Rand) func(*blocklog.Event) Loss {
 	n := len(volatile)
 	if k == losing {
 		return whole
@@ -196,7 +196,7 @@ func (k kind) losses(volatile []*blocklog.Event, round int, random *rand.Rand) f
 	case requests, sectors:
 		drawn := rand.New(rand.NewPCG(random.Uint64(), uint64(round)))
 		if k == sectors {
-			return func(e *blocklog.Event) Loss { return scattered(e, drawn) }
+			return func(e *blocklog.Event) Loss { return scattered(e, unit, drawn) }
 		}
 		return some(func(*blocklog.Event) bool { return drawn.IntN(2) == 0 })
 	}

@@ -41,11 +41,16 @@ func (m Loss) all(e *blocklog.Event) bool {
 // whole lacks all of a request.
 func whole(e *blocklog.Event) Loss { return Loss{Request: e.Request} }
 
-// scattered lacks each sector of a request with a chance of one half.
-func scattered(e *blocklog.Event, random *rand.Rand) Loss {
+// scattered lacks each unit of a request, which the drive writes whole, with a chance of
+// one half. Units are of that many bytes; 0: a sector's.
+func scattered(e *blocklog.Event, unit int64, random *rand.Rand) Loss {
 	m := Loss{Request: e.Request}
+	lost := false
 	for i := range sectorsOf(e) {
-		if random.IntN(2) != 0 {
+		if at := e.Offset + i*disk.SectorSize; i == 0 || at%max(unit, disk.SectorSize) == 0 {
+			lost = random.IntN(2) != 0
+		}
+		if lost {
 			m.Sectors = append(m.Sectors, i)
 		}
 	}

@@ -3,6 +3,7 @@ package crash
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -391,5 +392,43 @@ func TestSeedDecides(t *testing.T) {
 	}
 	if len(sets) != 4 {
 		t.Errorf("4 seeds give %d sets of states", len(sets))
+	}
+}
+
+// TestUnit: a write is torn at multiples of what the drive writes whole, and at all of
+// them, by Choose and by States; without a unit at each sector.
+func TestUnit(t *testing.T) {
+	for unit, want := range map[int64][]int64{
+		0:    {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11},
+		4096: {4, 12}, // of a write that begins at byte 2048
+	} {
+		length := int64(6 << 10)
+		if unit > 0 {
+			length = 8 << 10
+		}
+		l := &blocklog.Log{Size: 1 << 20, Unit: unit, Events: []blocklog.Event{
+			{Kind: blocklog.Arrive, Request: 1, Op: blocklog.Write, Offset: 2048, Length: length, DataAt: 1},
+		}}
+		edges := map[int64]bool{}
+		look := func(s State) {
+			for _, m := range s.Missing {
+				m.kept(&l.Events[0], func(from, to int64) { edges[from], edges[to] = true, true })
+			}
+		}
+		for seed := range uint64(200) {
+			s, err := Choose(l, 1, Random, seed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			look(s)
+			for s := range States(l, 1, seed) {
+				look(s)
+			}
+		}
+		delete(edges, 0)
+		delete(edges, length/disk.SectorSize)
+		if got := slices.Sorted(maps.Keys(edges)); !slices.Equal(got, want) {
+			t.Errorf("unit %d: torn at sectors %v, want %v", unit, got, want)
+		}
 	}
 }

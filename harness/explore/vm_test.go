@@ -106,7 +106,7 @@ func TestPruningChangesNoVerdict(t *testing.T) {
 		"without barriers": {"barrier-off", nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, _ := recorded(t, test.scenario, append(test.set, "filesystem.size=64MiB", fmt.Sprint("workload.count=", ops), fmt.Sprintf("cut={op: %d}", ops))...)
+			s, _ := recorded(t, test.scenario, append(test.set, "filesystem.size=64MiB", "drive.sector=512", fmt.Sprint("workload.count=", ops), fmt.Sprintf("cut={op: %d}", ops))...)
 			verdicts := func(every bool) (map[string]Verdict, *Report) {
 				out := map[string]Verdict{}
 				r := explored(t, s, Options{States: states(t, 250), Every: every, Each: func(s crash.State, _ How, v Verdict) { out[s.String()] = v }})
