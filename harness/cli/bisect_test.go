@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -77,4 +78,15 @@ func TestBisect(t *testing.T) {
 		t.Errorf("%s\n%s", out, log)
 	}
 	p.clean(t, "git bisect")
+}
+
+// TestBisectStepWrong: what is wrong with the command line is no bad commit.
+func TestBisectStepWrong(t *testing.T) {
+	for _, args := range [][]string{nil, {t.TempDir()}, {t.TempDir(), "x.ko"}, {"nowhere", "x.ko", "barrier-on"}} {
+		var exit *exec.ExitError
+		err := exec.Command("../../scripts/bisect-step", args...).Run()
+		if !errors.As(err, &exit) || exit.ExitCode() != 255 {
+			t.Errorf("%q: %v", args, err)
+		}
+	}
 }
