@@ -2,6 +2,7 @@ package blocklog
 
 import (
 	"fmt"
+	"hash/crc32"
 	"io"
 	"os"
 	"slices"
@@ -202,6 +203,7 @@ func (t *tail) run() {
 		ticks = 0
 		for p, ok := t.first(); ok; p, ok = t.first() {
 			end := p.end()
+			t.seal(p)
 			t.written(p, p.write(t.file))
 			c.letGo(end)
 		}
@@ -231,6 +233,20 @@ func (t *tail) first() (*piece, bool) {
 	}
 	t.pieces[0].full = true
 	return t.pieces[0], true
+}
+
+// seal completes a piece, to which nothing is added any more, with check sums. Only to
+// put them in does it keep others from reading.
+func (t *tail) seal(p *piece) {
+	sums := make([]uint32, len(p.events))
+	for i, r := range p.events {
+		sums[i] = crc32.Checksum(r.payload, castagnoli)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i, r := range p.events {
+		seal(r.event, sums[i])
+	}
 }
 
 // written notes that the first piece is in the file, or that writing it failed.
@@ -307,11 +323,8 @@ func (p *piece) grow(n int) []byte {
 	return p.arena[begin:]
 }
 
-// write completes the piece with its check sums and writes it.
+// write writes the piece.
 func (p *piece) write(f *os.File) error {
-	for _, r := range p.events {
-		seal(r.event, r.payload)
-	}
 	at := p.at
 	for _, part := range p.parts {
 		if _, err := f.WriteAt(part, at); err != nil {

@@ -131,13 +131,9 @@ func encode(b []byte, e *Event) {
 }
 
 // seal completes an event with check sums: that of its payload, CRC-32C, which the
-// processor computes, and its own.
-func seal(event, payload []byte) {
+// processor computes, and 0 of none; and its own.
+func seal(event []byte, payload uint32) {
 	le := binary.LittleEndian
-	var sum uint64
-	if len(payload) > 0 {
-		sum = uint64(crc32.Checksum(payload, castagnoli))
-	}
-	le.PutUint64(event[80:], sum)
+	le.PutUint64(event[80:], uint64(payload))
 	le.PutUint64(event[88:], xxhash.Sum64(event[:88]))
 }
