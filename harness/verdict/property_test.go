@@ -72,7 +72,7 @@ func promisedAt(h History, k int, off int64) bool {
 		return false
 	case k == 0:
 		return true
-	case p.Call == workload.SyncFileRange && (!h.InPlace || p.Kind == workload.Append):
+	case p.Call == workload.SyncFileRange && (!h.InPlace || p.Blank()):
 		return false
 	}
 	return p.Sync.Length == 0 || off >= p.Sync.Offset && off < p.Sync.End()
