@@ -95,20 +95,29 @@ func (d *drive) carryOut(r *nbd.Request) (err error, answered bool) {
 
 var blank [disk.SectorSize]byte
 
-// fill reads sectors: what was written since the state was put in, and of the rest the
-// state.
+// fill answers a read, and counts the sectors of the state that it is given.
 func (d *drive) fill(p []byte, first int64) error {
+	err := d.content(p, first, func(sector int64) { d.read[sector]++ })
+	if err == nil {
+		return nil
+	}
+	if d.err == nil {
+		d.err = err
+	}
+	return syscall.EIO
+}
+
+// content reads sectors: what was written since the state was put in, and of the rest the
+// state, of each of which it tells. The caller holds mu.
+func (d *drive) content(p []byte, first int64, ofState func(sector int64)) error {
 	if _, err := d.media.ReadAt(p, first*disk.SectorSize); err != nil && err != io.EOF {
-		if d.err == nil {
-			d.err = err
-		}
-		return syscall.EIO
+		return err
 	}
 	for i := range int64(len(p)) / disk.SectorSize {
 		if b, ok := d.written[first+i]; ok {
 			copy(p[i*disk.SectorSize:], b)
 		} else {
-			d.read[first+i]++
+			ofState(first + i)
 		}
 	}
 	return nil

@@ -131,13 +131,8 @@ type recovered struct{ *drive }
 func (r recovered) ReadAt(p []byte, at int64) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, err := r.media.ReadAt(p, at); err != nil && err != io.EOF {
+	if err := r.content(p, at/disk.SectorSize, func(int64) {}); err != nil {
 		return 0, err
-	}
-	for i := range int64(len(p)) / disk.SectorSize {
-		if b, ok := r.written[at/disk.SectorSize+i]; ok {
-			copy(p[i*disk.SectorSize:], b)
-		}
 	}
 	return len(p), nil
 }
