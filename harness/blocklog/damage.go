@@ -35,7 +35,7 @@ func Salvage(path string) (l *Log, damage *Damage, err error) {
 	}
 	if err != nil && !errors.As(err, &damage) {
 		f.Close()
-		return nil, nil, fmt.Errorf("open block log %s: %w", path, err)
+		return nil, nil, fmt.Errorf("open block log %s: %w", f.Name(), err)
 	}
 	if l.Truncated {
 		missing := fmt.Errorf("the file ends %d bytes into it: %w", l.bytes-l.end, io.ErrUnexpectedEOF)

@@ -97,7 +97,7 @@ func Open(path string) (*Log, error) {
 		}
 	}
 	f.Close()
-	return nil, fmt.Errorf("open block log %s: %w", path, err)
+	return nil, fmt.Errorf("open block log %s: %w", f.Name(), err)
 }
 
 // openFile opens the log at path in either of its forms.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/cespare/xxhash/v2"
@@ -192,6 +193,20 @@ func TestOtherVersion(t *testing.T) {
 	le.PutUint64(b[56:], xxhash.Sum64(b[:56]))
 	if _, err := Load(bytes.NewReader(b), int64(len(b))); !errors.Is(err, ErrDamaged) {
 		t.Errorf("version %d is read: %v", version+1, err)
+	}
+	if err := os.WriteFile(path, b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Compress(path); err != nil {
+		t.Fatal(err)
+	}
+	for _, open := range []func(string) error{
+		func(path string) error { _, err := Open(path); return err },
+		func(path string) error { _, _, err := Salvage(path); return err },
+	} {
+		if err := open(path); err == nil || !strings.Contains(err.Error(), path+Suffix) {
+			t.Errorf("the file that is there is %s: %v", path+Suffix, err)
+		}
 	}
 }
 
