@@ -103,6 +103,9 @@ func Main(ctx context.Context, args []string, s Streams) (code int) {
 	if err == nil {
 		err = noneEmpty(k)
 	}
+	if err == nil {
+		err = areFolders(k)
+	}
 	if err != nil {
 		fmt.Fprintf(s.Err, "powercut: %v\nTry: powercut --help\n", err)
 		return exitUsage

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"strconv"
 
 	"powercut/harness/blocklog"
@@ -191,7 +193,7 @@ func (c *logExport) Run(s Streams) error {
 }
 
 type logImport struct {
-	File   string `arg:"" help:"The log: a file, or the device that dm-log-writes logged to."`
+	File   string `arg:"" help:"The log: a file, or the device that dm-log-writes logged to." type:"existingfile"`
 	Size   string `help:"The drive's size, such as 256MiB; it was zeros at first." placeholder:"BYTES" xor:"drive" required:""`
 	Base   string `help:"An image of the drive as it was at first." placeholder:"IMAGE" type:"existingfile" xor:"drive" required:""`
 	Output string `short:"o" help:"The folder, which is made." required:"" placeholder:"DIR"`
@@ -207,7 +209,7 @@ func (c *logImport) Run(s Streams) error {
 		}
 	}
 	o, err := recording.Import(c.File, c.Output, c.Base, int64(size))
-	if errors.Is(err, logwrites.ErrNotLog) {
+	if errors.Is(err, logwrites.ErrNotLog) || errors.Is(err, fs.ErrExist) {
 		return &usageError{err}
 	}
 	var d *logwrites.Damage
@@ -232,7 +234,7 @@ type logCompare struct {
 // Help says what is compared, and what the exit code means.
 func (*logCompare) Help() string {
 	return "Between any two flushes each sector must have been given the same contents in the same order. " +
-		"The drive may have seen more flushes than the other log has, not fewer. The other log may end early, at a flush: QEMU counts nothing after the last one. Exits with 0 where the two agree, and with 1 where they do not."
+		"The drive may have seen more flushes than the other log has, not fewer. The other log may end early, at a flush: QEMU counts nothing after the last one. Exits with 0 where the two agree, with 1 where they do not, and with 125 where they agree as far as a damaged log goes."
 }
 
 // Run compares.
@@ -246,16 +248,22 @@ func (c *logCompare) Run(s Streams) error {
 	if errors.Is(err, logwrites.ErrNotLog) {
 		return &usageError{err}
 	}
-	if err != nil {
+	if got == nil {
 		return err
 	}
 	if got.Difference != "" {
 		fmt.Fprintf(s.Out, "the logs differ: %s\n", got.Difference)
 		return errNotHeld
 	}
-	_, err = fmt.Fprintf(s.Out, "the same writes: %d bytes, in %d intervals between flushes\n", got.Bytes, got.Intervals)
-	if err == nil && got.Extra+got.Beyond > 0 {
-		_, err = fmt.Fprintf(s.Out, "  the recording has %d more flushes among them, and %d more intervals after them\n", got.Extra, got.Beyond)
+	text := fmt.Sprintf("the same writes: %d bytes, in %d intervals between flushes\n", got.Bytes, got.Intervals)
+	if got.Extra+got.Beyond > 0 {
+		text += fmt.Sprintf("  the recording has %d more flushes among them, and %d more intervals after them\n", got.Extra, got.Beyond)
 	}
-	return err
+	if _, err := io.WriteString(s.Out, text); err != nil {
+		return err
+	}
+	if err != nil {
+		return fmt.Errorf("what was compared is what lies before the damage: %w", err)
+	}
+	return nil
 }

@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/alecthomas/kong"
+	"golang.org/x/sys/unix"
+
 	"powercut/harness/internal/whole"
 	"powercut/harness/report/format"
 )
@@ -70,6 +73,22 @@ func names(list []format.Format) string {
 // printed tells whether one of the reports goes to standard output.
 func printed(list []output) bool {
 	return slices.ContainsFunc(list, func(o output) bool { return o.file == "" })
+}
+
+// areFolders refuses a flag for a folder that is to be made, where a file stands in its
+// place or in that of a folder above it. Such flags have the tag folder.
+func areFolders(k *kong.Context) error {
+	for _, f := range k.Flags() {
+		if !f.Tag.Has("folder") || f.Target.String() == "" {
+			continue
+		}
+		path := f.Target.String()
+		info, err := os.Stat(path)
+		if errors.Is(err, unix.ENOTDIR) || err == nil && !info.IsDir() {
+			return fmt.Errorf("--%s %s: it is a file, or below one; give the name of a folder", f.Name, path)
+		}
+	}
+	return nil
 }
 
 // notOver refuses to write what a flag names over the very file that is read.

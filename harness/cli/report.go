@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"io"
 	"path/filepath"
 
@@ -13,13 +14,13 @@ type reportCommand struct {
 	Runs    []string `arg:"" help:"A run folder, a folder of run folders, or a JSON report; or several of these."`
 	Explain bool     `help:"Say what each column of the table means."`
 	Full    int      `help:"List so many lost ops of a call one by one." default:"6" placeholder:"N"`
-	Plots   string   `help:"Write the plots into this folder, as SVG files; of several runs each into a folder of its own in it." placeholder:"DIR"`
+	Plots   string   `help:"Write the plots into this folder, as SVG files; of several runs each into a folder of its own in it." placeholder:"DIR" folder:""`
 	reportFlags
 }
 
 // Help says what the exit code means.
 func (*reportCommand) Help() string {
-	return "Exits with 0 whatever the runs found, with 2 where a report cannot be read. html of several runs is a list of them, and gives each run folder that has no report.html one."
+	return "Exits with 0 whatever the runs found, with 2 where a report cannot be read, or there is none. html of several runs is a list of them, and gives each run folder that has no report.html one."
 }
 
 // Run makes the reports.
@@ -36,7 +37,10 @@ func (c *reportCommand) Run(ctx context.Context, s Streams, t *talk) error {
 		}
 		r.Runs = append(r.Runs, docs...)
 	}
-	r.Several = len(r.Runs) != 1
+	if len(r.Runs) == 0 {
+		return &usageError{errors.New("there is no finished run to report of")}
+	}
+	r.Several = len(r.Runs) > 1
 	if c.Plots != "" {
 		if err := c.plots(ctx, r.Runs); err != nil || len(outputs) == 0 {
 			return err

@@ -34,6 +34,9 @@ type Comparison struct {
 // were cut into requests, do not count, nor do flushes with nothing to flush. The
 // drive may have seen more flushes than the other log has, but each that the other
 // log has. The other log may end early, at a flush.
+//
+// Where the other log is damaged, what it has up to its last flush before the damage is
+// compared, and where no difference is found in that, the error is a *logwrites.Damage.
 func (r *Recording) Compare(file string) (*Comparison, error) {
 	if r.Damage != nil {
 		return nil, r.Damage
@@ -43,7 +46,8 @@ func (r *Recording) Compare(file string) (*Comparison, error) {
 		return nil, err
 	}
 	theirs, err := readIntervals(file, r.Log.Size)
-	if err != nil {
+	var damage *logwrites.Damage
+	if err != nil && (!errors.As(err, &damage) || len(theirs) == 0) {
 		return nil, fmt.Errorf("compare with %s: %w", file, err)
 	}
 	c := &Comparison{}
@@ -64,6 +68,9 @@ func (r *Recording) Compare(file string) (*Comparison, error) {
 		c.Bytes += b.bytes
 	}
 	c.Beyond = len(ours)
+	if damage != nil {
+		return c, fmt.Errorf("compare with %s: %w", file, damage)
+	}
 	return c, nil
 }
 
@@ -133,8 +140,8 @@ func (r *Recording) intervals() ([]interval, error) {
 }
 
 // readIntervals are those of another tool's log, up to its last flush. Where it is
-// damaged, up to the last flush before the damage: a log that ended with its machine
-// is cut short.
+// damaged the error is a *logwrites.Damage: a log that ended with its machine can be cut
+// short.
 func readIntervals(file string, drive int64) ([]interval, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -153,14 +160,11 @@ func readIntervals(file string, drive int64) ([]interval, error) {
 	s := &sorter{where: "entry"}
 	for {
 		e, err := log.Next()
-		var d *logwrites.Damage
-		switch {
-		case err == io.EOF:
+		if err == io.EOF {
 			return s.done, nil
-		case errors.As(err, &d) && len(s.done) > 0:
-			return s.done, nil
-		case err != nil:
-			return nil, err
+		}
+		if err != nil {
+			return s.done, err
 		}
 		if err := s.entry(log, e); err != nil {
 			return nil, err

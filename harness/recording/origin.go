@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"powercut/harness/blocklog"
+	"powercut/harness/internal/whole"
 	"powercut/harness/logwrites"
 )
 
@@ -35,7 +36,7 @@ type Origin struct {
 // image base, where that is not empty.
 //
 // Where the log is damaged the folder holds what comes before, and the error is a
-// *logwrites.Damage.
+// *logwrites.Damage. On any other error there is no folder.
 func Import(file, folder, base string, size int64) (_ *Origin, err error) {
 	o := &Origin{Schema: OriginSchema, Size: size}
 	if o.File, err = filepath.Abs(file); err != nil {
@@ -63,7 +64,12 @@ func Import(file, folder, base string, size int64) (_ *Origin, err error) {
 	if err := os.Mkdir(folder, 0o755); err != nil {
 		return nil, fmt.Errorf("import log: %w", err)
 	}
-	return o, o.fill(folder, r)
+	err = o.fill(folder, r)
+	var damage *logwrites.Damage
+	if err != nil && !errors.As(err, &damage) {
+		err = errors.Join(err, os.RemoveAll(folder))
+	}
+	return o, err
 }
 
 // fill makes the files of the folder.
@@ -73,18 +79,15 @@ func (o *Origin) fill(folder string, r *logwrites.Reader) error {
 		return err
 	}
 	found, damage := logwrites.Import(w, r)
-	err = w.Close()
+	if err := w.Close(); err != nil {
+		return fmt.Errorf("import log: %w", err)
+	}
 	if found == nil {
-		return errors.Join(damage, err)
+		return damage
 	}
 	o.Imported = *found
-	if b, jsonErr := json.MarshalIndent(o, "", "  "); jsonErr != nil {
-		err = errors.Join(err, jsonErr)
-	} else {
-		err = errors.Join(err, os.WriteFile(filepath.Join(folder, originFile), append(b, '\n'), 0o644))
-	}
-	if err != nil {
-		return fmt.Errorf("import log: %w", err)
+	if err := whole.WriteJSON(filepath.Join(folder, originFile), o); err != nil {
+		return err
 	}
 	return damage
 }
