@@ -99,7 +99,7 @@ func (r *run) judgeFile(ctx context.Context, rec *recording) (*report.Call, erro
 		return nil, err
 	}
 	c := &report.Call{
-		Call: string(rec.plan.Call), Folder: filepath.Base(rec.folder), Image: checked,
+		Call: string(rec.plan.Call), Folder: filepath.Base(rec.folder), HostWait: rec.cut.HostWait, Image: checked,
 		Cut:      report.Cut{Reason: rec.cut.Reason, Op: rec.cut.Started},
 		Latency:  summarise(rec.history.Records, ledger.Record.Latency),
 		Sync:     summarise(rec.history.Records, ledger.Record.SyncLatency),

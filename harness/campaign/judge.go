@@ -33,7 +33,7 @@ func (r *run) judge(rec *recording, state *crash.Image, back *recovery) (*report
 	}
 	c := &report.Call{
 		Seen: seen,
-		Call: string(rec.plan.Call), Folder: filepath.Base(rec.folder), Cut: cutOf(rec, state),
+		Call: string(rec.plan.Call), Folder: filepath.Base(rec.folder), HostWait: rec.cut.HostWait, Cut: cutOf(rec, state),
 		Latency: summarise(rec.history.Records, ledger.Record.Latency),
 		Sync:    summarise(rec.history.Records, ledger.Record.SyncLatency), Bill: tr.Bill,
 		Recovery: back.verdict, Findings: []report.Finding{}, Errors: failures(rec.history.Records),

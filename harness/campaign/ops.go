@@ -43,7 +43,7 @@ func (r *run) judgeOps(ctx context.Context, rec *recording, state *crash.Image) 
 		return nil, err
 	}
 	c := &report.Call{
-		Call: string(rec.plan.Call), Folder: filepath.Base(rec.folder), Seen: seen, Cut: cutOf(rec, state),
+		Call: string(rec.plan.Call), Folder: filepath.Base(rec.folder), HostWait: rec.cut.HostWait, Seen: seen, Cut: cutOf(rec, state),
 		Latency: summarise(rec.history.Records, ledger.Record.Latency), Sync: summarise(rec.history.Records, ledger.Record.SyncLatency),
 		Bill: tr.Bill, Recovery: back.verdict, Findings: []report.Finding{}, Errors: failures(rec.history.Records),
 	}

@@ -49,6 +49,9 @@ type cutPoint struct {
 	Records  int    `json:"records"` // in the ledger
 	// Drive is the drive as the guest took it when the workload began.
 	Drive wire.FoundDrive `json:"drive"`
+	// HostWait is of the time from the workload's beginning to the cut the part in which
+	// QEMU waited for a processor of this machine; nil where that is not known.
+	HostWait *float64 `json:"host_wait,omitempty"`
 }
 
 // pollEvery is how often the ledger is looked at while the drive is at rest.
@@ -128,7 +131,9 @@ func (rec *recording) keep(r *run, w *watch, reason string, position int) error 
 	rec.drive = w.found()
 	rec.history = verdict.History{Plan: rec.plan, Records: w.records, Started: r.begun(w), InPlace: inPlace(r.scenario)}
 	started, _ := w.counts()
-	rec.cut = cutPoint{Reason: reason, Position: position, Started: started, Records: len(w.records), Drive: rec.drive}
+	rec.cut = cutPoint{
+		Reason: reason, Position: position, Started: started, Records: len(w.records), Drive: rec.drive, HostWait: w.wait.share(),
+	}
 	return writeJSON(filepath.Join(rec.folder, cutFile), rec.cut)
 }
 
@@ -158,7 +163,8 @@ type watch struct {
 	memory  atomic.Pointer[ledger.Region]
 	serial  serialCounts
 	drive   atomic.Pointer[wire.FoundDrive] // as the guest took it when the workload began
-	records []ledger.Record                 // taken so far; for the goroutine of run
+	wait    hostWait
+	records []ledger.Record // taken so far; for the goroutine of run
 }
 
 // serialCounts stand in for the ledger's counts where acks come over the control
@@ -211,6 +217,7 @@ func (w *watch) run(ctx context.Context, r *run, g *machine.Guest, p workload.Pl
 	defer hangUp()
 	go func() { defer close(talk); talk <- w.converse(talking, r, g, p, acks) }()
 	err := w.follow(ctx, g, talk, acks)
+	w.wait.end(g)
 	if err := errors.Join(err, g.Kill()); err != nil {
 		return err
 	}
@@ -260,6 +267,7 @@ func (w *watch) converse(ctx context.Context, r *run, g *machine.Guest, p worklo
 				return false, err
 			}
 			w.drive.Store(&d)
+			w.wait.begin(g)
 			return false, nil
 		case wire.Begun:
 			var s wire.Start

@@ -263,6 +263,10 @@ func (g *Guest) Drive() *disk.Drive {
 	return d
 }
 
+// Waited is how long the guest's QEMU has waited for a processor of this machine: see
+// qemu.VM.Waited.
+func (g *Guest) Waited() (time.Duration, error) { return g.vm.Waited() }
+
 // Failure tells of err with the state of the machine and the end of its console.
 func (g *Guest) Failure(op string, err error) error { return g.vm.Failure(op, err) }
 

@@ -139,6 +139,7 @@ type Call struct {
 	Latency  latency.Summary  `json:"latency" doc:"of acknowledged ops: from before the write to the return of its sync call, in guest time"`
 	Sync     latency.Summary  `json:"sync_latency" doc:"of acknowledged ops: the sync call alone; the same as latency where the write is the sync call"`
 	Bill     trace.Bill       `json:"bill" doc:"what an op cost: the mean over the completed ops of the requests that reached the drive while each ran"`
+	HostWait *float64         `json:"host_wait,omitempty" doc:"of the time from the workload's beginning to the cut, the part in which QEMU was ready to run and this machine had no processor for it, added up over its threads; absent where that is not known"`
 	Figure   *Figure          `json:"figure,omitempty" doc:"a published figure beside ours"`
 	Image    *Image           `json:"image,omitempty" doc:"what qemu-img check found in a qcow2 image after the kill, before it was recovered"`
 	Recovery verdict.Recovery `json:"recovery" doc:"how a fresh guest fared with the disk"`

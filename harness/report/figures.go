@@ -52,9 +52,9 @@ type beside struct {
 	ours     []float64 // of each run, as is all below
 	ratio    []float64
 	drive    []float64 // nanoseconds of an op in which a request of it was with the drive
-	guest    []float64 // nanoseconds of an op besides, as a rule
+	host     []float64 // nanoseconds of an op in which it waited for a processor of the host; of runs that know
 	taken    []float64 // nanoseconds of an op
-	half     []float64 // the median of the same
+	side     bool      // ops ran side by side, so that an op's parts are not to be told apart
 	turn     float64   // of the disk, milliseconds; 0 where there is none
 	bill     [4][]float64
 }
@@ -88,8 +88,11 @@ func (r *beside) add(c Call) {
 
 // cost adds what a run says of the call's cost.
 func (r *beside) cost(c Call) {
-	r.drive, r.guest = append(r.drive, c.Bill.DriveTime), append(r.guest, c.Bill.GuestTime)
-	r.taken, r.half = append(r.taken, c.Latency.Mean), append(r.half, float64(c.Latency.P50))
+	r.drive, r.taken = append(r.drive, c.Bill.DriveTime), append(r.taken, c.Latency.Mean)
+	r.side = r.side || c.Bill.GuestTime == 0
+	if c.HostWait != nil {
+		r.host = append(r.host, min(1, *c.HostWait)*c.Latency.Mean)
+	}
 	for i, n := range []float64{c.Bill.DataWrites, c.Bill.JournalWrites, c.Bill.MetadataWrites, c.Bill.Flushes} {
 		r.bill[i] = append(r.bill[i], n)
 	}
@@ -128,13 +131,20 @@ func besideColumns() []column[*beside] {
 			cell: func(r *beside) string { return r.share(Median(r.drive)) },
 		},
 		{
-			name: "in the\nguest", legend: "the part of the guest's processor, and of its queue of requests: what the ops take besides, in the median",
-			cell:  func(r *beside) string { return r.ifApart(Median(r.guest)) },
+			name: "in the\nguest", legend: "what is left: the part of the guest's processor and of its queue of requests",
+			cell: func(r *beside) string {
+				return r.share(max(0, Median(r.taken)-Median(r.drive)-Median(r.host)))
+			},
 			shown: (*beside).apart,
 		},
 		{
-			name: "held\nup", legend: "what is left of the mean: some ops were held up, most often because the host had no processor for the guest",
-			cell:  func(r *beside) string { return r.ifApart(r.heldUp()) },
+			name: "held\nup", legend: "the part in which QEMU was ready to run and the host had no processor for it, as the host's kernel counts it",
+			cell: func(r *beside) string {
+				if len(r.host) == 0 {
+					return none
+				}
+				return r.share(Median(r.host))
+			},
 			shown: (*beside).apart,
 		},
 		{
@@ -161,45 +171,25 @@ func (r *beside) share(part float64) string {
 	return fmt.Sprintf("%.0f %%", 100*part/max(Median(r.taken), 1))
 }
 
-// ifApart does so where the parts are known.
-func (r *beside) ifApart(part float64) string {
-	if !r.apart() {
-		return none
-	}
-	return r.share(part)
-}
-
-// apart tells whether the guest's part is known: not where ops run at the same time.
-func (r *beside) apart() bool { return Median(r.guest) > 0 }
-
-// heldUp is what is left of the mean, in nanoseconds.
-func (r *beside) heldUp() float64 {
-	return max(0, Median(r.taken)-Median(r.drive)-Median(r.guest))
-}
+// apart tells whether the parts of an op's time are known.
+func (r *beside) apart() bool { return !r.side }
 
 // tolerable is the share of an op's time by which a busy host may move its mean.
 const tolerable = 0.1
-
-// excess is how much the ops that were held up can have added to the mean, in
-// nanoseconds. A guest that comes late to a disk finds its sector the sooner, so not
-// each delay makes an op longer; one that does sets the mean apart from the median.
-func (r *beside) excess() float64 {
-	return min(r.heldUp(), max(0, Median(r.taken)-Median(r.half)))
-}
 
 // busy says of which rows the mean says more of the host than of guest and drive; ""
 // where of none.
 func busy(rows []*beside) string {
 	var of []string
 	for _, r := range rows {
-		if r.apart() && r.excess() > tolerable*Median(r.taken) {
-			of = append(of, fmt.Sprintf("%s (%s of %s)", strings.TrimLeft(r.scenario+" "+r.call, " "), latency.Format(r.excess()), latency.Format(Median(r.taken))))
+		if held := Median(r.host); held > tolerable*Median(r.taken) {
+			of = append(of, fmt.Sprintf("%s (%s of %s)", strings.TrimLeft(r.scenario+" "+r.call, " "), latency.Format(held), latency.Format(Median(r.taken))))
 		}
 	}
 	if len(of) == 0 {
 		return ""
 	}
-	return "the machine was too busy to judge the mean of " + strings.Join(of, ", ")
+	return "this machine was too busy to judge the mean of " + strings.Join(of, ", ") + ", for which QEMU had to wait for a processor"
 }
 
 // figures shows the published figures of one run beside its own.

@@ -17,8 +17,8 @@ func StudiesPage(w io.Writer, docs []*Document, picture func(Study) string) erro
 	}, "\n"))
 	m.para("%s", strings.Join([]string{
 		"*with the drive* is the part of an op's time, on the guest's clock, in which a request of it was with the emulated drive, by the host's clock;",
-		"*in the guest* that of the guest's processor and its queue, as the median over the ops has it; *held up* what is left of the mean, for some ops had",
-		"to wait for a processor of the host. *turns* are revolutions of the disk in the part with the drive. The other columns are requests.",
+		"*held up* the part in which QEMU was ready to run and the host had no processor for it, as the host's kernel counts it; *in the guest* the rest, the guest's",
+		"processor and its queue. *turns* are revolutions of the disk in the part with the drive. The other columns are requests.",
 	}, "\n"))
 	for _, s := range Studies(docs) {
 		m.study(s, picture(s))
