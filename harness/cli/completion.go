@@ -37,9 +37,14 @@ complete -o default -F _powercut powercut
 	fishCompletion = `function __powercut
   set -lx COMP_LINE (commandline -cp)
   test -z (commandline -ct); and set COMP_LINE "$COMP_LINE "
-  %[1]s
+  set -l fits (%[1]s)
+  if set -q fits[1]
+    printf '%%s\n' $fits
+  else
+    __fish_complete_path (commandline -ct)
+  end
 end
-complete -c powercut -a '(__powercut)'
+complete -c powercut -f -a '(__powercut)'
 `
 )
 
