@@ -7,8 +7,9 @@ import (
 
 // Object tells of what a path led to last in a history.
 type Object struct {
-	There  bool // the path led to it still when the last op had ended
-	Synced int  // the last sync call that was about it, from 1; 0: none
+	There   bool // the path led to it still when the last op had ended
+	Changed int  // the last op that changed it, or what the path leads to; 0: none
+	Synced  int  // the last sync call that was about it, from 1; 0: none
 }
 
 // Objects are those of each path that there ever was, "." included. Like Judge it fails
@@ -18,16 +19,29 @@ func Objects(h History) (map[string]Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	leads := map[string]model.ID{}
+	list, leads := map[string]Object{}, map[string]model.ID{}
+	old, was := f.states[0], map[string]model.ID{}
 	for _, s := range f.states[:f.now+1] {
-		s.Walk(func(path string, id model.ID) { leads[path] = id })
+		is := map[string]model.ID{}
+		s.Walk(func(path string, id model.ID) {
+			o := list[path]
+			if before, known := was[path]; !known || before != id || old.Get(id) != s.Get(id) {
+				o.Changed = s.Op
+			}
+			o.There = true
+			list[path], is[path], leads[path] = o, id, id
+		})
+		for path := range was {
+			if _, still := is[path]; !still {
+				list[path] = Object{Changed: s.Op}
+			}
+		}
+		old, was = s, is
 	}
-	now := map[string]bool{}
-	f.current().Walk(func(path string, _ model.ID) { now[path] = true })
 	synced, all := lastSyncs(h, f)
-	list := map[string]Object{}
-	for path, id := range leads {
-		list[path] = Object{There: now[path], Synced: max(synced[id], all)}
+	for path, o := range list {
+		o.Synced = max(synced[leads[path]], all)
+		list[path] = o
 	}
 	return list, nil
 }

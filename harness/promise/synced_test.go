@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestObjects: a sync call is about an inode, whatever it is called later.
+// TestObjects: a sync call is about an inode, whatever it is called later; a change is one
+// of the inode, or of what the path leads to.
 func TestObjects(t *testing.T) {
 	list := parse(t, strings.Split("write a 1KiB; fsync a; write b 1KiB; fsync b; rename b a; mkdir d; write d/x 1KiB; open d/x as @h; fsync @h; unlink d/x", "; ")...)
 	got, err := Objects(done(list))
@@ -13,7 +14,7 @@ func TestObjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]Object{
-		".": {There: true}, "a": {true, 4}, "b": {false, 4}, "d": {There: true}, "d/x": {false, 9},
+		".": {true, 6, 0}, "a": {true, 5, 4}, "b": {false, 5, 4}, "d": {true, 10, 0}, "d/x": {false, 10, 9},
 	}
 	if len(got) != len(want) {
 		t.Errorf("%v", got)

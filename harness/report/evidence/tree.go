@@ -19,6 +19,7 @@ type Object struct {
 	Path     string
 	Found    *inspect.Object // nil: not there
 	There    bool            // it was there when the last op had ended
+	Changed  int             // the last op that changed it, from 1; 0: none
 	Synced   int             // the last sync call that was about it, from 1; 0: none
 	Findings []promise.Finding
 }
@@ -66,7 +67,7 @@ func (c *Call) objects(h promise.History, found inspect.Tree) error {
 	all := map[string]*Object{}
 	at := func(path string) *Object {
 		if all[path] == nil {
-			all[path] = &Object{Path: path, There: known[path].There, Synced: known[path].Synced}
+			all[path] = &Object{Path: path, There: known[path].There, Changed: known[path].Changed, Synced: known[path].Synced}
 		}
 		return all[path]
 	}

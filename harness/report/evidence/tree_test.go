@@ -57,13 +57,13 @@ func TestTree(t *testing.T) {
 		}
 	}
 	type row struct {
-		path         string
-		found, there bool
-		synced, said int
+		path                  string
+		found, there          bool
+		changed, synced, said int
 	}
-	want := []row{{".", true, true, 0, 0}, {"a", true, false, 2, 0}, {"b", false, true, 4, 1}, {"c", false, true, 2, 1}}
+	want := []row{{".", true, true, 5, 0, 0}, {"a", true, false, 5, 2, 0}, {"b", false, true, 3, 4, 1}, {"c", false, true, 5, 2, 1}}
 	for i, o := range c.Objects {
-		if i >= len(want) || want[i] != (row{o.Path, o.Found != nil, o.There, o.Synced, len(o.Findings)}) {
+		if i >= len(want) || want[i] != (row{o.Path, o.Found != nil, o.There, o.Changed, o.Synced, len(o.Findings)}) {
 			t.Errorf("%+v", o)
 		}
 	}

@@ -81,8 +81,9 @@ func TestTreePage(t *testing.T) {
 	for _, c := range r.Calls {
 		c.Call.Tree = &promise.Result{Counts: promise.Counts{Ops: 3, Syncs: 1, Lost: 1}}
 		c.Objects = []evidence.Object{
-			{Path: "<a>", There: true, Synced: 2, Findings: []promise.Finding{{Class: promise.Promised, Path: "<a>", Aspect: "name", Found: "missing", Sync: 2}}},
-			{Path: "d", There: true, Found: &inspect.Object{Path: "d", Mode: unix.S_IFDIR}},
+			{Path: "<a>", There: true, Changed: 1, Synced: 2, Findings: []promise.Finding{{Class: promise.Promised, Path: "<a>", Aspect: "name", Found: "missing", Sync: 2}}},
+			{Path: "b", There: true, Changed: 1, Synced: 2, Found: &inspect.Object{Path: "b", Mode: unix.S_IFREG, Size: 1024}},
+			{Path: "d", There: true, Changed: 3, Found: &inspect.Object{Path: "d", Mode: unix.S_IFDIR}},
 		}
 		for i := range c.Ops {
 			c.Ops[i].Text = r.Document.Workload.Ops[i]
@@ -90,8 +91,9 @@ func TestTreePage(t *testing.T) {
 	}
 	p := written(t, r)
 	for _, want := range []string{
-		"3 ops begun, 1 sync call succeeded", `<th scope="row" class="l">&lt;a&gt;</th><td class="l">not there</td><td class="l">op 2: fsync &lt;a&gt;</td>`,
-		`<span class="bad">lost, promised</span>: name: missing (op 2: fsync &lt;a&gt;)`, `<td class="l">directory</td><td class="l">–</td><td class="l">as at the cut</td>`, "mkdir d",
+		"3 ops begun, 1 sync call succeeded", `<th scope="row" class="l">&lt;a&gt;</th><td class="l">not there</td><td class="l">op 1: write &lt;a&gt; 1KiB</td><td class="l">op 2: fsync &lt;a&gt;</td>`,
+		`<span class="bad">lost, promised</span>: name: missing (op 2: fsync &lt;a&gt;)`, `<td class="l">file of 1024 bytes</td><td class="l">op 1: write &lt;a&gt; 1KiB</td><td class="l">op 2: fsync &lt;a&gt;</td><td class="l">kept</td>`,
+		`<td class="l">directory</td><td class="l">op 3: mkdir d</td><td class="l">–</td><td class="l">as at the cut, not synced since</td>`, "mkdir d",
 	} {
 		if !strings.Contains(p, want) {
 			t.Errorf("the page lacks %q", want)

@@ -11,8 +11,9 @@ import (
 
 // objectRow is a path of the table of what survived.
 type objectRow struct {
-	Path, Found, Synced string
-	Verdicts            []objectVerdict // none: it is as at the cut
+	Path, Found, Changed, Synced string
+	Verdicts                     []objectVerdict // none: it is as at the cut
+	Covered                      bool            // a sync call was about it since its last change
 }
 
 type objectVerdict struct {
@@ -24,9 +25,8 @@ type objectVerdict struct {
 func objectRows(d *report.Document, c *evidence.Call) []objectRow {
 	var rows []objectRow
 	for _, o := range c.Objects {
-		row := objectRow{Path: o.Path, Found: foundText(o), Synced: "–"}
-		if o.Synced > 0 && o.Synced <= len(d.Workload.Ops) {
-			row.Synced = fmt.Sprintf("op %d: %s", o.Synced, d.Workload.Ops[o.Synced-1])
+		row := objectRow{
+			Path: o.Path, Found: foundText(o), Changed: opName(d, o.Changed), Synced: opName(d, o.Synced), Covered: o.Synced >= max(o.Changed, 1),
 		}
 		for _, f := range o.Findings {
 			row.Verdicts = append(row.Verdicts, objectVerdict{f.Class, d.TreeFinding(f), f.Class != promise.Unpromised})
@@ -34,6 +34,14 @@ func objectRows(d *report.Document, c *evidence.Call) []objectRow {
 		rows = append(rows, row)
 	}
 	return rows
+}
+
+// opName is an op with its number; of none a dash.
+func opName(d *report.Document, number int) string {
+	if number < 1 || number > len(d.Workload.Ops) {
+		return "–"
+	}
+	return fmt.Sprintf("op %d: %s", number, d.Workload.Ops[number-1])
 }
 
 func foundText(o evidence.Object) string {
