@@ -99,21 +99,22 @@ type page struct {
 // section is what the page shows of one call.
 type section struct {
 	*evidence.Call
-	ID        string
-	Latency   plot.Figure
-	Shapes    []shape
-	Timeline  *plot.Figure // nil without a log
-	Data      *timelineData
-	Rows      []opRow
-	Survival  plot.Figure // of one file
-	PerCell   int
-	Tree      string // of a workload of ops: the verdict summed up
-	Objects   []objectRow
-	Explored  *explored // nil where it was not explored
-	Headline  string
-	Findings  report.Grid
-	MoreFound int
-	Whys      []why
+	ID           string
+	Latency      plot.Figure
+	Shapes       []shape
+	Timeline     *plot.Figure // nil without a log
+	Data         *timelineData
+	Rows         []opRow
+	Survival     plot.Figure // of one file
+	PerCell      int
+	Tree         string // of a workload of ops: the verdict summed up
+	Objects      []objectRow
+	TreeFindings []objectVerdict
+	Explored     *explored // nil where it was not explored
+	Headline     string
+	Findings     report.Grid
+	MoreFound    int
+	Whys         []why
 }
 
 // why explains a reason by the first op that it holds for.
@@ -148,11 +149,12 @@ func newPage(r *evidence.Run) page {
 			Call: c, ID: callID(i), Latency: figures[callID(i)+"-latency"], Survival: figures[callID(i)+"-survival"],
 			Shapes: shapes(c.Ops), PerCell: plot.PerCell(len(c.Ops)),
 		}
-		if c.Tree != nil {
-			p.Trees, s.Tree, s.Objects = true, report.TreeText(c.Tree.Counts), objectRows(r.Document, c)
-		}
 		s.Explored = newExplored(c, figures[callID(i)+"-explored"])
 		s.Findings, s.MoreFound = report.FindingGrid(*c.Call, report.DefaultFull)
+		if c.Tree != nil {
+			p.Trees, s.Tree, s.Objects = true, report.TreeText(c.Tree.Counts), objectRows(r.Document, c)
+			s.TreeFindings, s.MoreFound = treeFindings(r.Document, c.Tree.Findings)
+		}
 		s.Headline, s.Whys = report.Headline(*c.Call), whys(c.Findings)
 		if f, ok := figures[callID(i)+"-timeline"]; ok {
 			s.Timeline, s.Data, s.Rows = &f, newTimelineData(c), lastOps(c)

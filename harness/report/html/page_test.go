@@ -79,9 +79,10 @@ func TestTreePage(t *testing.T) {
 	r := aRun(3)
 	r.Document.Workload.Ops = []string{"write <a> 1KiB", "fsync <a>", "mkdir d"}
 	for _, c := range r.Calls {
-		c.Call.Tree = &promise.Result{Counts: promise.Counts{Ops: 3, Syncs: 1, Lost: 1}}
+		lost := promise.Finding{Class: promise.Promised, Path: "<a>", Aspect: "name", Found: "missing", Sync: 2}
+		c.Call.Tree = &promise.Result{Counts: promise.Counts{Ops: 3, Syncs: 1, Lost: 1}, Findings: []promise.Finding{lost, {Class: promise.Unpromised, Path: "d", Aspect: "mode"}}}
 		c.Objects = []evidence.Object{
-			{Path: "<a>", There: true, Changed: 1, Synced: 2, Findings: []promise.Finding{{Class: promise.Promised, Path: "<a>", Aspect: "name", Found: "missing", Sync: 2}}},
+			{Path: "<a>", There: true, Changed: 1, Synced: 2, Findings: []promise.Finding{lost}},
 			{Path: "b", There: true, Changed: 1, Synced: 2, Found: &inspect.Object{Path: "b", Mode: unix.S_IFREG, Size: 1024}},
 			{Path: "d", There: true, Changed: 3, Found: &inspect.Object{Path: "d", Mode: unix.S_IFDIR}},
 		}
@@ -91,9 +92,10 @@ func TestTreePage(t *testing.T) {
 	}
 	p := written(t, r)
 	for _, want := range []string{
-		"3 ops begun, 1 sync call succeeded", `<th scope="row" class="l">&lt;a&gt;</th><td class="l">not there</td><td class="l">op 1: write &lt;a&gt; 1KiB</td><td class="l">op 2: fsync &lt;a&gt;</td>`,
-		`<span class="bad">lost, promised</span>: name: missing (op 2: fsync &lt;a&gt;)`, `<td class="l">file of 1024 bytes</td><td class="l">op 1: write &lt;a&gt; 1KiB</td><td class="l">op 2: fsync &lt;a&gt;</td><td class="l">kept</td>`,
-		`<td class="l">directory</td><td class="l">op 3: mkdir d</td><td class="l">–</td><td class="l">as at the cut, not synced since</td>`, "mkdir d",
+		"3 ops begun, 1 sync call succeeded", `<th scope="row" class="l">&lt;a&gt;</th><td class="l" data-is="found">not there</td><td class="l" data-is="its last change">op 1: write &lt;a&gt; 1KiB</td><td class="l" data-is="the last sync call about it">op 2: fsync &lt;a&gt;</td>`,
+		`<span class="bad">lost, promised</span>: name: missing (op 2: fsync &lt;a&gt;)`, `<strong>lost, promised:</strong> &lt;a&gt;, name: missing (op 2: fsync &lt;a&gt;)</p>`,
+		`op 2: fsync &lt;a&gt;</td><td class="l" data-is="verdict">kept</td>`,
+		`op 3: mkdir d</td><td class="l" data-is="the last sync call about it">–</td><td class="l" data-is="verdict">as at the cut, not synced since</td>`, "mkdir d",
 	} {
 		if !strings.Contains(p, want) {
 			t.Errorf("the page lacks %q", want)
@@ -101,6 +103,9 @@ func TestTreePage(t *testing.T) {
 	}
 	if strings.Contains(p, `id="c1-survival"`) {
 		t.Error("a tree has a map of blocks")
+	}
+	if strings.Contains(p, "not promised:</strong>") {
+		t.Error("the summary accuses of what may be so")
 	}
 }
 

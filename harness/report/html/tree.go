@@ -36,6 +36,24 @@ func objectRows(d *report.Document, c *evidence.Call) []objectRow {
 	return rows
 }
 
+// maxTreeFindings is how many findings the summary has.
+const maxTreeFindings = 12
+
+// treeFindings are the gravest findings, without what may be so, and the number of those
+// that found no room.
+func treeFindings(d *report.Document, list []promise.Finding) (first []objectVerdict, more int) {
+	for _, f := range list {
+		switch {
+		case f.Class == promise.Unpromised:
+		case len(first) == maxTreeFindings:
+			more++
+		default:
+			first = append(first, objectVerdict{f.Class, f.Path + ", " + d.TreeFinding(f), true})
+		}
+	}
+	return first, more
+}
+
 // opName is an op with its number; of none a dash.
 func opName(d *report.Document, number int) string {
 	if number < 1 || number > len(d.Workload.Ops) {
