@@ -150,7 +150,7 @@ func TestFiguresOnPage(t *testing.T) {
 	r.Document.Figures = &report.Published{Of: "a disk of 2004", Per: 1000, Why: "because"}
 	r.Document.Calls[0].Figure = report.NewFigure(8e9, 8e9, 4e9)
 	p := written(t, r)
-	for _, want := range []string{"Published figures beside ours", "a disk of 2004, for 1000 ops. because.", "<td class=\"\">8.00 s</td>", "<td class=\"\">0.50</td>"} {
+	for _, want := range []string{"Published figures beside ours", "a disk of 2004, for 1000 ops: because.", "<td class=\"\">8.00 s</td>", "<td class=\"\">0.50</td>"} {
 		if !strings.Contains(p, want) {
 			t.Errorf("the page lacks %q", want)
 		}
