@@ -104,7 +104,7 @@ func (r *rig) timeRun(ctx context.Context, p workload.Plan, t timings) (err erro
 	begun = time.Now()
 	err = judge(h, survivors, trace.Input{
 		Events: log.Events, Payload: log, Plan: p, Records: h.Records, Base: b.base,
-		CacheAdvertised: true, WriteThrough: !r.scenario.Drive.WriteCache,
+		CacheAdvertised: true,
 	})
 	t.add(phaseJudge, time.Since(begun))
 	return err

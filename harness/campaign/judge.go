@@ -77,7 +77,7 @@ func (rec *recording) input(lag int) trace.Input {
 func readTrace(s scenarios.Scenario, in trace.Input) (*trace.Trace, error) {
 	in.CacheAdvertised = !hasFault(s.Drive, disk.CacheUnadvertised)
 	in.Readers = s.Workload.Load.Readers > 0
-	in.WriteThrough, in.Unsafe = writesThrough(s.Drive), s.Drive.Cache.NoFlush()
+	in.Unsafe = s.Drive.Cache.NoFlush()
 	if s.Workload.Kind == scenarios.OpsKind {
 		in.Plan = workload.Plan{} // which bytes are data is not known
 	}

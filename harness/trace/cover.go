@@ -85,7 +85,7 @@ func (c *coverer) durable(r Request) (at, flush int) {
 	switch {
 	case r.Reply < 0 || r.Errno != 0:
 		return never, -1
-	case (c.in.WriteThrough || r.FUA || r.Through) && !r.NoEffect:
+	case (r.FUA || r.Through) && !r.NoEffect:
 		return r.Reply, -1
 	}
 	at, flush = never, -1

@@ -35,11 +35,6 @@ func TestWhy(t *testing.T) {
 			why: "its data was durable at the ack (request 1 carried it with FUA)",
 		},
 		{
-			name: "write through", script: "begin data /1 ack flush", set: func(in *Input) { in.WriteThrough = true },
-			durable: true, writes: []uint64{1},
-			why: "its data was durable at the ack (request 1 carried it, to a drive that holds nothing back)",
-		},
-		{
 			name: "second write covered", script: "begin data data:fua /2 /1 ack", durable: true, writes: []uint64{1, 2},
 			why: "its data was durable at the ack (request 2 carried it with FUA)",
 		},

@@ -24,9 +24,6 @@ type Input struct {
 	CacheAdvertised bool
 	// Unsafe: QEMU drops the guest's flushes and FUA flags (its cache mode unsafe).
 	Unsafe bool
-	// WriteThrough: the drive holds nothing back, so that a write is durable as
-	// soon as it has been answered. False is a drive with a volatile cache.
-	WriteThrough bool
 	// Readers: others read from the drive while ops run, so that reads are on no op's
 	// bill.
 	Readers bool

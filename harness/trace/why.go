@@ -46,7 +46,7 @@ func (x explanation) covered() string {
 	case last.flush >= 0:
 		f := x.reqs[last.flush]
 		return fmt.Sprintf("request %d carried it, flush %d covered it at position %d", write, f.Number, f.Reply)
-	case x.in.WriteThrough || r.Through && !r.FUA:
+	case r.Through:
 		return fmt.Sprintf("request %d carried it, to a drive that holds nothing back", write)
 	}
 	return fmt.Sprintf("request %d carried it with FUA", write)
