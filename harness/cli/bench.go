@@ -82,7 +82,7 @@ func (c benchFlags) print(s Streams, doc any, held bool, table func(io.Writer) e
 
 type benchDrive struct {
 	benchFlags
-	Part    []string `help:"Only this part: timing, speed, log or memory. May be given several times." enum:"timing,speed,log,memory" placeholder:"PART"`
+	Part    []string `help:"Only this part: timing, speed, log or memory. May be repeated." enum:"timing,speed,log,memory" placeholder:"PART"`
 	Profile string   `help:"The timing profile to test, or all." default:"all" placeholder:"PROFILE"`
 	Written string   `help:"What is written while memory is measured." default:"4GiB" placeholder:"SIZE"`
 }

@@ -194,7 +194,7 @@ func checkUse(args []string, span bool) error {
 		switch {
 		case i > 0 && args[i-1] == "--modules":
 			args[i] = "testdata"
-		case strings.HasSuffix(a, ".ko"), strings.HasSuffix(a, "/qemu.log"):
+		case strings.HasSuffix(a, ".ko"), strings.HasSuffix(a, "/qemu.log"), a == "LOG":
 			args[i] = "docs_test.go"
 		}
 	}
@@ -267,39 +267,201 @@ var (
 	exitNote = regexp.MustCompile(`exit code (\d+)`)
 )
 
-// TestDocsRun runs what stands in blocks of the language sh, page by page, each in a
-// folder of its own: in that order, by a shell, with guests. A block that begins with
-// "# FILE" is that file. A comment "exit code N" says how a command ends, if not with 0.
-// What takes long, or needs what a test has not, stands in indented blocks.
+// notRun are the statements of indented blocks that TestDocsRun leaves out, and why.
+var notRun = map[string][]string{
+	"takes a minute or more; other tests run parts of it": {
+		"powercut run barriers --seeds 1-20", "powercut run cache-modes --seeds 1-2", "powercut run cache-modes --set 'drive.faults=[]'", "powercut run posix", "powercut run buses",
+		"powercut run seeds/000-fsync", "powercut run seeds --seeds 1-5 --runs seeds-runs && powercut seeds seeds-runs", "powercut run every-call", "powercut run qcow2-kill",
+		"powercut run promises", "powercut bench", "powercut bench explore", "powercut bench drive", "go test ./harness/campaign -run 'TestModel$'",
+		"powercut explore ext4-overwrite --budget 10m", "powercut explore xfs-overwrite --budget 10m", "powercut explore RUN --states 500 --seed 7 --no-prune --jobs 2 --json",
+		"powercut explore RUN --resume", "powercut explore RUN --states 200 --fsck",
+		"powercut generate --length 1 --run", "powercut generate --length 2 --sample 2000 --run --set filesystem.type=btrfs --budget 30m",
+		"powercut generate --random 100 --size 40 --seed 7 --run --kernel debian:6.12", "powercut generate --length 1 --run --set filesystem.mount=barrier=0",
+	},
+	"fetches kernels, or their sources": {
+		"powercut run barrier-on --kernel debian:5.10,debian:6.1,debian:6.12", "powercut replay b.tar.zst --kernel debian:6.12", "powercut modules source kit",
+		"powercut run ext3-overwrite --set guest.module=ext4-2.4-fsync",
+	},
+	"needs a kernel that somebody has built, or its tree: TestBisect, and those of images": {
+		"powercut run barrier-on --kernel arch/x86/boot/bzImage", "powercut run barrier-on --kernel vmlinux --modules /lib/modules/6.12.0-mine", "powercut run barrier-on --module fs/ext4/ext4.ko",
+		"powercut run barrier-on --kernel arch/x86/boot/bzImage --modules out/lib/modules/6.12.0-mine",
+		"make KCONFIG_ALLCONFIG=/path/to/powercut/images/minimal.config allnoconfig", "make -j$(nproc) bzImage",
+		"cd kit/source/fs/ext4", "git bisect start BAD GOOD", "git bisect run /path/to/powercut/scripts/bisect-step HEADERS ext4.ko ext3-append --seed 1",
+		"git bisect run sh -c 'make -j$(nproc) bzImage || exit 125; powercut run barrier-on --seed 1 --kernel arch/x86/boot/bzImage'",
+	},
+	"names requests of one very recording":                      {"powercut log state RUN/fsync --state '57 without 21-24,30[0-2]' -o third.img"},
+	"needs a terminal: TestShell":                               {"powercut replay b.tar.zst --shell"},
+	"needs the pager of man-db: the script man reads the page":  {"powercut man | man -l -"},
+	"is a program of fstests: a test of logwrites has its like": {"replay-log --log log --replay disk --end-mark 'ack op 17'"},
+	"runs all of this": {"scripts/run", "scripts/test"},
+	"is as in README.md": {
+		"powercut suite run nightly.yaml --out part0 --shard 0/4", "powercut suite merge part0 part1 part2 part3 -o tonight --baseline lastnight",
+	},
+}
+
+// staged makes what stands for a reader's files in the indented blocks of a page, and is
+// run before the first of them.
+var staged = map[string]string{
+	"README.md": `
+		powercut run barrier-off --seed 7 --runs staged --qemu-log --set 'workload.calls=[fsync]' --set 'cut={op: 40}'
+		mv staged/* RUN
+		powercut log export RUN/fsync -o LOG
+		mkdir runs
+		ln -s runs runs-old
+		ln -s runs runs-new
+		powercut suite run nightly.yaml --out part0 --shard 0/2
+		powercut suite run nightly.yaml --out part1 --shard 1/2
+		powercut suite merge part0 part1 -o lastnight`,
+	"docs/reports.md": `
+		ln -s runs runs-old
+		ln -s runs runs-new
+		powercut report runs --json >old.json
+		cp old.json new.json`,
+	"docs/suite.md": `powercut suite run nightly.yaml --out lastnight`,
+}
+
+// nightly is the suite of the pages: small.
+const nightly = "name: nightly\ngroups:\n  - scenarios: [barrier-on]\n    seeds: 1-2\n    set: {workload.calls: [fsync], workload.count: 20, cut: {op: 10}}\n"
+
+// TestDocsRun runs the pages, each in a folder of its own: by a shell, with guests. Blocks
+// of the language sh are run in that folder, in their order. Indented ones are run each
+// beside what lies there, but for what notRun has. A block that begins with "# FILE" is
+// that file. A comment "exit code N" says how a command ends, if not with 0.
 func TestDocsRun(t *testing.T) {
 	pages := docs(t)
-	for _, page := range slices.Sorted(maps.Keys(pages)) {
-		list := pages[page]
-		if !slices.ContainsFunc(list, func(s snippet) bool { return s.language == "sh" }) {
+	left := leftOut(t, pages)
+	for _, name := range slices.Sorted(maps.Keys(pages)) {
+		list := pages[name]
+		if !slices.ContainsFunc(list, func(s snippet) bool {
+			return slices.ContainsFunc(s.statements(), func(stmt *syntax.Stmt) bool { return s.language == "sh" || !left[onLine(t, stmt)] })
+		}) {
 			continue
 		}
-		t.Run(page, func(t *testing.T) {
-			p := newPlace(t)
-			dir := t.TempDir()
-			for _, s := range list {
-				if name := fileName.FindStringSubmatch(s.code); name != nil && s.language != "span" {
-					if err := os.WriteFile(filepath.Join(dir, name[1]), []byte(s.code), 0o644); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if s.language != "sh" {
-					continue
-				}
-				f, err := syntax.NewParser(syntax.KeepComments(true)).Parse(strings.NewReader(s.code), "")
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, stmt := range f.Stmts {
-					p.shell(t, dir, fmt.Sprintf("%s:%d", page, s.line), stmt)
-				}
-			}
+		t.Run(name, func(t *testing.T) {
+			p := &docsPage{place: newPlace(t), name: name, dir: t.TempDir(), left: left}
+			p.run(t, list)
 		})
 	}
+}
+
+// leftOut are the statements that notRun has, each of which must stand in a page.
+func leftOut(t *testing.T, pages map[string][]snippet) map[string]bool {
+	left, there := map[string]bool{}, map[string]bool{}
+	for _, list := range pages {
+		for _, s := range list {
+			for _, stmt := range s.statements() {
+				there[onLine(t, stmt)] = there[onLine(t, stmt)] || s.language == ""
+			}
+		}
+	}
+	for why, list := range notRun {
+		for _, line := range list {
+			if left[line] = true; !there[line] {
+				t.Errorf("%s (%s) stands nowhere", line, why)
+			}
+		}
+	}
+	return left
+}
+
+// docsPage is a page that is run.
+type docsPage struct {
+	place
+	name, dir string
+	left      map[string]bool // what is not run
+	blocks    int             // indented ones so far
+}
+
+func (p *docsPage) run(t *testing.T, list []snippet) {
+	files := map[string]string{"nightly.yaml": nightly}
+	for _, s := range list {
+		if name := fileName.FindStringSubmatch(s.code); name != nil && s.language != "span" {
+			files[name[1]] = s.code
+		}
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, s := range list {
+		if s.language == "" {
+			p.indented(t, s)
+			continue
+		}
+		for _, stmt := range s.statements() {
+			p.shell(t, p.dir, fmt.Sprintf("%s:%d", p.name, s.line), stmt)
+		}
+	}
+}
+
+// programs are what the commands of indented blocks begin with; other such blocks are
+// pictures.
+var programs = []string{"powercut", "scripts/run", "scripts/test", "go", "git", "make"}
+
+// statements are those of a block that is shell.
+func (s snippet) statements() []*syntax.Stmt {
+	if s.language != "sh" && s.language != "" {
+		return nil
+	}
+	f, err := syntax.NewParser(syntax.KeepComments(true)).Parse(strings.NewReader(s.code), "")
+	if err != nil {
+		return nil // TestDocsCommands has said so
+	}
+	if s.language == "" && !slices.ContainsFunc(f.Stmts, func(stmt *syntax.Stmt) bool {
+		c, ok := stmt.Cmd.(*syntax.CallExpr)
+		return ok && len(c.Args) > 0 && slices.Contains(programs, c.Args[0].Lit())
+	}) {
+		return nil
+	}
+	return f.Stmts
+}
+
+// indented runs a block of statements beside what lies in the page's folder.
+func (p *docsPage) indented(t *testing.T, s snippet) {
+	dir := ""
+	for _, stmt := range s.statements() {
+		if p.left[onLine(t, stmt)] {
+			continue
+		}
+		if dir == "" {
+			dir = p.block(t)
+		}
+		p.shell(t, dir, fmt.Sprintf("%s:%d", p.name, s.line), stmt)
+	}
+}
+
+// block makes the folder of an indented block.
+func (p *docsPage) block(t *testing.T) string {
+	if p.blocks++; p.blocks == 1 && staged[p.name] != "" {
+		f, err := syntax.NewParser().Parse(strings.NewReader(staged[p.name]), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, stmt := range f.Stmts {
+			p.shell(t, p.dir, "before "+p.name, stmt)
+		}
+	}
+	dir := t.TempDir()
+	there, err := os.ReadDir(p.dir)
+	for _, e := range there {
+		err = errors.Join(err, os.Symlink(filepath.Join(p.dir, e.Name()), filepath.Join(dir, e.Name())))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// onLine is a statement on one line, without comments.
+func onLine(t *testing.T, stmt *syntax.Stmt) string {
+	bare := *stmt
+	bare.Comments = nil
+	var line strings.Builder
+	if err := syntax.NewPrinter().Print(&line, &bare); err != nil {
+		t.Fatal(err)
+	}
+	return line.String()
 }
 
 // shell lets a shell run a statement.
@@ -311,13 +473,10 @@ func (p place) shell(t *testing.T, dir, where string, stmt *syntax.Stmt) {
 			want = m[1]
 		}
 	}
-	var line strings.Builder
-	if err := syntax.NewPrinter().Print(&line, stmt); err != nil {
-		t.Fatal(err)
-	}
+	line := onLine(t, stmt)
 	ctx, cancel := context.WithTimeout(t.Context(), codeLimit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "bash", "-c", line.String())
+	cmd := exec.CommandContext(ctx, "bash", "-c", line)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(binary)+":"+os.Getenv("PATH"), "TMPDIR="+p.tmp, p.mark)
 	begun := time.Now()
@@ -327,7 +486,7 @@ func (p place) shell(t *testing.T, dir, where string, stmt *syntax.Stmt) {
 		t.Fatal(err)
 	}
 	if got := fmt.Sprint(cmd.ProcessState.ExitCode()); got != want {
-		t.Fatalf("%s: %s: exit code %s, want %s:\n%s", where, &line, got, want, out)
+		t.Fatalf("%s: %s: exit code %s, want %s:\n%s", where, line, got, want, out)
 	}
-	t.Logf("%.1f s: %s", time.Since(begun).Seconds(), &line)
+	t.Logf("%.1f s: %s", time.Since(begun).Seconds(), line)
 }

@@ -17,7 +17,7 @@ type doctorCommand struct {
 
 // Help says what the exit code means.
 func (*doctorCommand) Help() string {
-	return "Exits with 0 where everything that powercut needs is there, and with 125 otherwise. " +
+	return "Exits with 0 where everything that powercut needs is there, else with 125. " +
 		"It changes nothing and starts no guest."
 }
 

@@ -29,7 +29,7 @@ type exploreCommand struct {
 	Jobs     int           `help:"Guests at work at the same time. Default: one for each processor." placeholder:"N"`
 	Resume   bool          `help:"Go on where the exploration before ended: what it had checked is not checked again."`
 	JSON     bool          `name:"json" help:"Print one JSON document in place of the text."`
-	Set      []string      `help:"Override a value of the scenario; may be repeated." placeholder:"a.b=value" sep:"none"`
+	Set      []string      `help:"Override a value of the scenario. May be repeated." placeholder:"a.b=value" sep:"none"`
 	Kernel   string        `predictor:"kernel" help:"A kernel of one's own: that of the run, or in place of the scenario's." placeholder:"KERNEL"`
 	Modules  string        `help:"Its modules: a lib/modules/RELEASE folder." placeholder:"DIR" type:"existingdir"`
 	Runs     string        `help:"Where run folders go." default:"runs" placeholder:"DIR" folder:""`
@@ -40,7 +40,7 @@ type exploreCommand struct {
 func (*exploreCommand) Help() string {
 	return "Every position of a run's block log is a cut, and at each anything that a power cut may leave of the volatile writes is a state. " +
 		"Each is recovered by a real guest, unless an equal one was, and judged by what had been acknowledged there. First come the acks with all that is volatile lost. " +
-		"Exits with 0 if no state that was decided breaks a promise, and with 1 if one does, or does not recover. " +
+		"Exits with 0 where no state that was decided breaks a promise, with 1 where one does, or does not recover. " +
 		"The first violation of each call is then reduced to the earliest cut and the fewest missing writes that fail in the same way, and kept in CALL/violation.tar.zst, for 'powercut replay'. " +
 		"What was found is in CALL/explored.json of the run folder; 'powercut log state' makes an image of a state."
 }

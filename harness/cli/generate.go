@@ -42,10 +42,10 @@ type generateCommand struct {
 	Budget   time.Duration `help:"With --run: for how long, at most. Default: until all are done." placeholder:"TIME"`
 	Jobs     int           `help:"With --run: guests at work at the same time. Default: one for each processor." placeholder:"N"`
 	JSON     bool          `name:"json" help:"With --run: print one JSON document in place of the text."`
-	Set      []string      `help:"Override a value of the scenario; may be repeated." placeholder:"a.b=value" sep:"none"`
+	Set      []string      `help:"Override a value of the scenario. May be repeated." placeholder:"a.b=value" sep:"none"`
 	Kernel   string        `help:"A kernel, in place of the scenario's." placeholder:"KERNEL"`
 	Modules  string        `help:"The modules of one's own kernel." placeholder:"DIR" type:"existingdir"`
-	Module   []string      `help:"A kernel module of one's own, in place of the kernel's; may be repeated." placeholder:"FILE.ko" type:"existingfile" sep:"none"`
+	Module   []string      `help:"A kernel module of one's own, in place of the kernel's. May be repeated." placeholder:"FILE.ko" type:"existingfile" sep:"none"`
 	Runs     string        `help:"Where the run folders of broken promises go." default:"runs" placeholder:"DIR" folder:""`
 	QEMU     string        `name:"qemu" help:"The QEMU binary." placeholder:"PATH"`
 }
@@ -56,7 +56,7 @@ func (*generateCommand) Help() string {
 		"Those of a length are sequences of ops over two directories and six files, as CrashMonkey's ACE makes them: what they need is made first and synced, " +
 		"and a sync call comes after the last op, and after others fsync, sync or none. " +
 		"With --run many share a guest, each with a freshly formatted disk; a state that breaks a promise is recovered again by a fresh guest, and the first ones are run again as scenarios, with a run folder. " +
-		"Exits with 0 if no promise was broken, and with 1 if one was."
+		"Exits with 0 where no promise was broken, with 1 where one was."
 }
 
 // Run generates, and carries out.

@@ -12,10 +12,10 @@ import (
 
 // kernelsCommand is about the kernels that come by name.
 type kernelsCommand struct {
-	List   kernelsList   `cmd:"" default:"1" help:"List them, and what the cache has of each."`
-	Fetch  kernelsFetch  `cmd:"" help:"Fetch them into the cache, where they are not there. A run fetches what it needs by itself."`
-	Verify kernelsVerify `cmd:"" help:"Compare every file of those that the cache has with what was fetched."`
-	Prune  kernelsPrune  `cmd:"" help:"Take those out of the cache that are named, or else those that are damaged or that no run has used for long."`
+	List   kernelsList   `cmd:"" default:"1" help:"List the kernels that come by name, and what the cache has of each."`
+	Fetch  kernelsFetch  `cmd:"" help:"Fetch kernels into the cache, where they are not there. A run fetches what it needs by itself."`
+	Verify kernelsVerify `cmd:"" help:"Compare every file of the kernels in the cache with what was fetched."`
+	Prune  kernelsPrune  `cmd:"" help:"Take kernels out of the cache: those that are named, or else those that are damaged or that no run has used for long."`
 }
 
 // kernelNames are the kernels that a command is about.

@@ -53,7 +53,7 @@ func damaged(done string, d *blocklog.Damage) error {
 type logShow struct {
 	recordingArg
 	Op    *int     `help:"Only requests that carry data of this op, or arrived while it ran." placeholder:"N"`
-	Class []string `help:"Only requests of this class: data, journal, metadata, flush, read, discard, other; may be repeated." enum:"data,journal,metadata,flush,read,discard,other" placeholder:"CLASS"`
+	Class []string `help:"Only requests of this class: data, journal, metadata, flush, read, discard, other. May be repeated." enum:"data,journal,metadata,flush,read,discard,other" placeholder:"CLASS"`
 	From  int      `help:"Only requests that arrived at or after this position." placeholder:"POSITION"`
 	To    int      `help:"Only requests that arrived before this position." placeholder:"POSITION"`
 	Base  string   `help:"The drive's content at first, by which the journal is found. Default: the run's formatted disk." placeholder:"IMAGE" type:"existingfile"`
@@ -194,8 +194,8 @@ func (c *logExport) Run(s Streams) error {
 
 type logImport struct {
 	File   string `arg:"" help:"The log: a file, or the device that dm-log-writes logged to." type:"existingfile"`
-	Size   string `help:"The drive's size, such as 256MiB; it was zeros at first." placeholder:"BYTES" xor:"drive" required:""`
-	Base   string `help:"An image of the drive as it was at first." placeholder:"IMAGE" type:"existingfile" xor:"drive" required:""`
+	Size   string `help:"The drive's size, such as 256MiB, where it was zeros at first. This, or --base." placeholder:"BYTES" xor:"drive" required:""`
+	Base   string `help:"An image of the drive as it was at first. This, or --size." placeholder:"IMAGE" type:"existingfile" xor:"drive" required:""`
 	Output string `short:"o" help:"The folder, which is made." required:"" placeholder:"DIR"`
 }
 
@@ -234,7 +234,8 @@ type logCompare struct {
 // Help says what is compared, and what the exit code means.
 func (*logCompare) Help() string {
 	return "Between any two flushes each sector must have been given the same contents in the same order. " +
-		"The drive may have seen more flushes than the other log has, not fewer. The other log may end early, at a flush: QEMU counts nothing after the last one. Exits with 0 where the two agree, with 1 where they do not, and with 125 where they agree as far as a damaged log goes."
+		"The drive may have seen more flushes than the other log has, not fewer. The other log may end early, at a flush: QEMU counts nothing after the last one. " +
+		"Exits with 0 where the two agree, with 1 where they do not, and with 125 where they agree as far as a damaged log goes."
 }
 
 // Run compares.

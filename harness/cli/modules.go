@@ -14,7 +14,7 @@ import (
 // modulesCommand is about kernel modules of ours, which guest.module names.
 type modulesCommand struct {
 	List   modulesList   `cmd:"" default:"1" help:"List the modules that guest.module may name."`
-	Build  modulesBuild  `cmd:"" help:"Build them, and keep them in the cache: a run builds what it needs by itself."`
+	Build  modulesBuild  `cmd:"" help:"Build modules, and keep them in the cache. A run builds what it needs by itself."`
 	Source modulesSource `cmd:"" help:"Unpack what modules of one's own are built from: a kernel's headers, and its source of ext4 and jbd2."`
 }
 
@@ -35,7 +35,7 @@ func (modulesList) Run(s Streams) error {
 
 type modulesBuild struct {
 	Names  []string `arg:"" optional:"" name:"module" help:"Which; all by default."`
-	Kernel string   `help:"The kernel: debian:VERSION." default:"debian:6.1" placeholder:"KERNEL"`
+	Kernel string   `help:"The kernel: debian:VERSION." predictor:"kernel" default:"debian:6.1" placeholder:"KERNEL"`
 }
 
 // Run builds the modules.

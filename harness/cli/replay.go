@@ -41,8 +41,8 @@ func (a caseArg) open() (*bundle.Case, error) {
 type guestFlags struct {
 	Kernel      string   `predictor:"kernel" help:"Recover with this kernel, in place of the very one of the recording: debian:VERSION, or a bzImage or vmlinux of one's own." placeholder:"KERNEL"`
 	Modules     string   `help:"The modules of one's own kernel: a lib/modules/RELEASE folder." placeholder:"DIR" type:"existingdir"`
-	Module      []string `help:"A kernel module of one's own, in place of the kernel's; may be repeated." placeholder:"FILE.ko" type:"existingfile" sep:"none"`
-	KernelParam []string `help:"Add a parameter to the guest kernel's command line; may be repeated." placeholder:"PARAM" sep:"none"`
+	Module      []string `help:"A kernel module of one's own, in place of the kernel's. May be repeated." placeholder:"FILE.ko" type:"existingfile" sep:"none"`
+	KernelParam []string `help:"Add a parameter to the guest kernel's command line. May be repeated." placeholder:"PARAM" sep:"none"`
 	QEMU        string   `name:"qemu" help:"The QEMU binary." placeholder:"PATH"`
 }
 
@@ -65,7 +65,7 @@ type replayCommand struct {
 
 // Help says what is compared.
 func (*replayCommand) Help() string {
-	return "A fresh guest recovers the state, and what survived is judged again. Exit code 0: the verdict is the one that was found before; 1: it is another."
+	return "A fresh guest recovers the state, and what survived is judged again. Exits with 0 where the verdict is the one that was found before, with 1 where it is another."
 }
 
 // Run recovers a state again.

@@ -20,7 +20,8 @@ type reportCommand struct {
 
 // Help says what the exit code means.
 func (*reportCommand) Help() string {
-	return "Exits with 0 whatever the runs found, with 2 where a report cannot be read, or there is none. html of several runs is a list of them, and gives each run folder that has no report.html one."
+	return "html of several runs is a list of them, and gives each run folder that has no report.html one. " +
+		"Exits with 0 whatever the runs found, with 2 where a report cannot be read, or there is none."
 }
 
 // Run makes the reports.

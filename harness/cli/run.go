@@ -21,13 +21,13 @@ import (
 
 type runCommand struct {
 	Scenario     string   `arg:"" predictor:"scenario" help:"A scenario's name, a family's name, or a file (with a slash, or ending in .yaml)."`
-	Set          []string `help:"Override a value of the scenario; may be repeated." placeholder:"a.b=value" sep:"none"`
+	Set          []string `help:"Override a value of the scenario. May be repeated." placeholder:"a.b=value" sep:"none"`
 	Seed         *uint64  `help:"What all random decisions follow from. Default: a new one, which is printed." xor:"seed"`
 	Seeds        string   `help:"Run once for each seed of a range, such as 1-20." placeholder:"FIRST-LAST" xor:"seed"`
 	Kernel       string   `predictor:"kernel" help:"A kernel: debian:VERSION, or several of these with commas between, side by side; or a bzImage or vmlinux of one's own; in place of the scenario's." placeholder:"KERNEL"`
 	Modules      string   `help:"The modules of one's own kernel: a lib/modules/RELEASE folder." placeholder:"DIR" type:"existingdir"`
-	Module       []string `help:"A kernel module of one's own, in place of the kernel's; may be repeated." placeholder:"FILE.ko" type:"existingfile" sep:"none"`
-	KernelParam  []string `help:"Add a parameter to the guest kernel's command line; may be repeated." placeholder:"PARAM" sep:"none"`
+	Module       []string `help:"A kernel module of one's own, in place of the kernel's. May be repeated." placeholder:"FILE.ko" type:"existingfile" sep:"none"`
+	KernelParam  []string `help:"Add a parameter to the guest kernel's command line. May be repeated." placeholder:"PARAM" sep:"none"`
 	Runs         string   `help:"Where run folders go." default:"runs" placeholder:"DIR" folder:""`
 	QEMU         string   `name:"qemu" help:"The QEMU binary." placeholder:"PATH"`
 	SerialLedger bool     `help:"Send acknowledgements over the control channel, as for guest kernels without /dev/mem."`
@@ -35,6 +35,12 @@ type runCommand struct {
 	Explain      bool     `help:"Say what each column of the table means."`
 	Quiet        bool     `short:"q" help:"Print the last line alone: what came out, and where everything is."`
 	reportFlags
+}
+
+// Help says what the exit code means.
+func (*runCommand) Help() string {
+	return "Exits with 0 where all expectations were met, with 1 where one was not, or a condition between the cells of a matrix; " +
+		"with 125 where the harness could not do it, which says nothing about the file system: what git bisect run wants."
 }
 
 // Run runs the scenarios.

@@ -43,11 +43,11 @@ const nightPage = "report.md"
 
 // suiteExits says what the exit codes mean.
 const suiteExits = "Exits with 0 where every cell held, with 1 where one did not, or a condition between cells; " +
-	"else with 125 where the harness could not do one, a result is missing, or a cell is flaky; with 2 where the suite, a folder or a baseline is not what it should be; with 130 where it was interrupted, and --resume goes on."
+	"else with 125 where the harness could not do one, a result is missing, or a cell is flaky; with 2 where the suite, a folder or a baseline is not what it should be."
 
 type suiteRun struct {
 	Suite   string `arg:"" help:"The suite's file."`
-	Out     string `required:"" help:"Where results go." placeholder:"DIR" folder:""`
+	Out     string `short:"o" required:"" help:"Where results go." placeholder:"DIR" folder:""`
 	Jobs    int    `help:"Run so many cells at once." default:"1" placeholder:"N"`
 	Shard   string `help:"Run only part i of n, where i counts from 0. Which cells it has follows from their names and seeds alone." default:"0/1" placeholder:"I/N"`
 	Resume  bool   `help:"Go on with the results that DIR holds: nothing that has ended is repeated. Where DIR holds none, begin."`
@@ -58,7 +58,9 @@ type suiteRun struct {
 }
 
 // Help says what the exit code means.
-func (*suiteRun) Help() string { return suiteExits }
+func (*suiteRun) Help() string {
+	return suiteExits + " What was interrupted (130), or killed, goes on with --resume."
+}
 
 // Run runs the suite.
 func (c *suiteRun) Run(ctx context.Context, s Streams, t *talk) error {
