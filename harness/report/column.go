@@ -197,13 +197,13 @@ func survivor(count func(verdict.Counts) int) func(Call) string {
 		if !read(c) {
 			return unread
 		}
-		return strconv.Itoa(count(c.Counts))
+		return strconv.Itoa(count(judged(c)))
 	}
 }
 
 func paintIf(st style, count func(verdict.Counts) int) func(Call) style {
 	return func(c Call) style {
-		if read(c) && count(c.Counts) > 0 {
+		if read(c) && count(judged(c)) > 0 {
 			return st
 		}
 		return plain

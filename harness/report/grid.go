@@ -37,9 +37,11 @@ func CostGrid(calls []Call) Grid {
 // CutGrid says where the power went, one row a call.
 func CutGrid(calls []Call) Grid { return grid(visible(cutColumns(calls), calls), calls) }
 
-// RunGrid sums up several runs, one row each.
+// RunGrid sums up several runs, one row each: the name, the outcome, and the rest.
 func RunGrid(docs []*Document) Grid {
-	return grid(without(visible(runColumns(docs), docs), lostByColumn), docs)
+	cols := without(visible(runColumns(docs), docs), lostByColumn)
+	i := slices.IndexFunc(cols, func(c column[*Document]) bool { return c.name == outcomeColumn })
+	return grid(slices.Insert(slices.Delete(slices.Clone(cols), i, i+1), 1, cols[i]), docs)
 }
 
 // FindingGrid lists the ops of a call that broke their promise: the first full ones

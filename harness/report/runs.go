@@ -53,8 +53,9 @@ func (p *page) runTable(docs []*Document) ([]column[*Document], string) {
 }
 
 const (
-	lostByColumn = "lost by"
-	folderColumn = "folder"
+	lostByColumn  = "lost by"
+	folderColumn  = "folder"
+	outcomeColumn = "outcome"
 )
 
 // lostIn names the column of what one call lost.
@@ -91,11 +92,11 @@ func runColumns(docs []*Document) []column[*Document] {
 			cell: func(d *Document) string { return strconv.Itoa(total(d, acked)) },
 		},
 		{
-			name: "kept", legend: "acked, and in the file after recovery",
+			name: "kept", legend: "acked, and in the file after recovery; of a workload of ops, all that is as promised or customary",
 			cell: survivors(func(n verdict.Counts) int { return n.Kept }),
 		},
 		{
-			name: "lost", legend: "acked, and not in the file after recovery: at least one byte is older than the op, or beyond the file's end",
+			name: "lost", legend: "acked, and not in the file after recovery: at least one byte is older than the op, or beyond the file's end; of a workload of ops, all that is not as promised or customary",
 			cell:  survivors(lost),
 			style: redIf(func(d *Document) bool { return total(d, lost) > 0 }),
 		},
@@ -126,7 +127,7 @@ func runColumns(docs []*Document) []column[*Document] {
 			shown: func(d *Document) bool { return !recoveredAll(d) },
 		},
 		{
-			name: "outcome", left: true, legend: "held: every expectation of the scenario was met",
+			name: outcomeColumn, left: true, legend: "held: every expectation of the scenario was met",
 			cell:  outcome,
 			style: outcomeStyle,
 		},
@@ -164,13 +165,24 @@ func foreign(n verdict.Counts) int { return n.Foreign }
 
 func unpromised(n verdict.Counts) int { return n.Unpromised }
 
+// judged are the counts of a call that was read back. Of a workload of ops kept and lost
+// are things, not ops: what is as promised or customary, and what is not.
+func judged(c Call) verdict.Counts {
+	n := c.Counts
+	if c.Tree != nil {
+		t := c.Tree.Counts
+		n.Kept, n.Lost = t.Kept+t.Custom, t.Lost+t.Customary+t.Forbidden
+	}
+	return n
+}
+
 // total adds up a count over the calls of a run. What follows from survivors
 // counts only where there is something to count: where the disk was read back.
 func total(d *Document, count func(verdict.Counts) int) int {
 	n := 0
 	for _, c := range d.Calls {
 		if read(c) {
-			n += count(c.Counts)
+			n += count(judged(c))
 			continue
 		}
 		n += count(verdict.Counts{Ops: c.Counts.Ops, Acked: c.Counts.Acked, Failed: c.Counts.Failed})
@@ -200,8 +212,8 @@ func survivors(count func(verdict.Counts) int) func(*Document) string {
 func lostBy(d *Document) string {
 	var by []string
 	for _, c := range d.Calls {
-		if read(c) && c.Counts.Lost > 0 {
-			by = append(by, fmt.Sprintf("%s %d", c.Call, c.Counts.Lost))
+		if read(c) && judged(c).Lost > 0 {
+			by = append(by, fmt.Sprintf("%s %d", c.Call, judged(c).Lost))
 		}
 	}
 	return strings.Join(by, ", ")

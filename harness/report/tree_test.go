@@ -43,3 +43,19 @@ func TestTree(t *testing.T) {
 		}
 	}
 }
+
+// TestTreeInSummary: a run of ops that broke a custom has lost something, in a summary too.
+func TestTreeInSummary(t *testing.T) {
+	d := &Document{Scenario: "x", Workload: Workload{Ops: []string{"fsync a"}}, Calls: []Call{{
+		Call: "ops", Recovery: verdict.Recovery{Class: verdict.Recovered}, Counts: verdict.Counts{Ops: 1, Acked: 1},
+		Tree: &promise.Result{Counts: promise.Counts{Ops: 1, Syncs: 1, Kept: 13, Custom: 1, Luck: 5, Customary: 2, Undone: 3}},
+	}}}
+	g := RunGrid([]*Document{d})
+	row := map[string]Cell{}
+	for i, h := range g.Head {
+		row[h.Name] = g.Rows[0][i]
+	}
+	if g.Head[1].Name != "outcome" || row["outcome"].Text != "NOT MET" || row["acked"].Text != "1" || row["kept"].Text != "14" || row["lost"] != (Cell{"2", true}) || row["lost by ops"].Text != "2" {
+		t.Errorf("%v", row)
+	}
+}
