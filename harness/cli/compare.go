@@ -61,8 +61,8 @@ func (c *compareCommand) Run(s Streams, t *talk) error {
 }
 
 func (c *compareCommand) print(w io.Writer, outputs []output, got *compare.Comparison) error {
-	err := writeOutputs(w, outputs, func(w io.Writer, f format.Format) error {
-		switch f {
+	err := writeOutputs(w, outputs, func(w io.Writer, o output) error {
+		switch o.format {
 		case format.JSON:
 			return got.JSON(w)
 		case format.Markdown:

@@ -104,14 +104,14 @@ func notOver(flag, path, source string) error {
 }
 
 // writeOutputs makes all reports; what goes to a file is there as a whole or not.
-func writeOutputs(w io.Writer, list []output, write func(io.Writer, format.Format) error) error {
+func writeOutputs(w io.Writer, list []output, write func(io.Writer, output) error) error {
 	var errs []error
 	for _, o := range list {
 		if o.file == "" {
-			errs = append(errs, write(w, o.format))
+			errs = append(errs, write(w, o))
 			continue
 		}
-		errs = append(errs, whole.Write(o.file, func(f *os.File) error { return write(f, o.format) }))
+		errs = append(errs, whole.Write(o.file, func(f *os.File) error { return write(f, o) }))
 	}
 	return errors.Join(errs...)
 }

@@ -21,15 +21,15 @@ const page format.Format = "html"
 const pageFile = "report.html"
 
 // write writes results in any format.
-func write(ctx context.Context, w io.Writer, f format.Format, r format.Results) error {
-	if f != page {
-		return format.Write(w, f, r)
+func write(ctx context.Context, w io.Writer, o output, r format.Results) error {
+	if o.format != page {
+		return format.Write(w, o.format, r)
 	}
 	if r.Several || len(r.Runs) != 1 {
 		if err := missingPages(ctx, r.Runs); err != nil {
 			return err
 		}
-		return html.Index(w, r.Runs, pageLink)
+		return html.Index(w, r.Runs, func(d *report.Document) string { return pageLink(d, o.file) })
 	}
 	return writePage(ctx, w, r.Runs[0])
 }
@@ -42,16 +42,29 @@ func writePage(ctx context.Context, w io.Writer, d *report.Document) error {
 	return html.Write(w, e)
 }
 
-// pageLink is where the page of a run is, if there is one.
-func pageLink(d *report.Document) string {
-	path := filepath.Join(d.Folder, pageFile)
-	if _, err := os.Stat(path); err != nil {
+// pageLink leads from a file to the page of a run, so that both can be moved together;
+// from standard output by an absolute path. It is empty where there is no page.
+func pageLink(d *report.Document, from string) string {
+	path, err := filepath.Abs(filepath.Join(d.Folder, pageFile))
+	if err != nil || !hasPage(d) {
 		return ""
 	}
-	if absolute, err := filepath.Abs(path); err == nil {
-		return "file://" + absolute
+	if from == "" {
+		return "file://" + path
+	}
+	dir, err := filepath.Abs(filepath.Dir(from))
+	if err == nil {
+		path, err = filepath.Rel(dir, path)
+	}
+	if err != nil {
+		return ""
 	}
 	return path
+}
+
+func hasPage(d *report.Document) bool {
+	_, err := os.Stat(filepath.Join(d.Folder, pageFile))
+	return err == nil
 }
 
 // keepPage writes the page of a run into its folder.
@@ -64,7 +77,7 @@ func keepPage(ctx context.Context, d *report.Document) error {
 func missingPages(ctx context.Context, docs []*report.Document) error {
 	for _, d := range docs {
 		_, begun := os.Stat(filepath.Join(d.Folder, report.Begun))
-		if begun != nil || pageLink(d) != "" {
+		if begun != nil || hasPage(d) {
 			continue
 		}
 		if err := keepPage(ctx, d); err != nil {

@@ -50,7 +50,7 @@ func (c *reportCommand) Run(ctx context.Context, s Streams, t *talk) error {
 	if !printed(outputs) && len(outputs) == 0 {
 		return c.table(s.Out, r)
 	}
-	return writeOutputs(s.Out, outputs, func(w io.Writer, f format.Format) error { return write(ctx, w, f, r) })
+	return writeOutputs(s.Out, outputs, func(w io.Writer, o output) error { return write(ctx, w, o, r) })
 }
 
 // plots writes the plots of all runs.

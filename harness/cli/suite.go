@@ -245,14 +245,14 @@ func (n teller) tell(ctx context.Context, w io.Writer, f *suite.Folder) error {
 			r.Broken = append(r.Broken, format.Broken{Scenario: b.Cell, Err: errors.New(b.Error)})
 		}
 	}
-	err := writeOutputs(w, n.outputs, func(w io.Writer, as format.Format) error {
-		switch as {
+	err := writeOutputs(w, n.outputs, func(w io.Writer, o output) error {
+		switch o.format {
 		case format.Text:
 			return night.Text(w, false, n.quiet)
 		case format.Markdown:
 			return night.Markdown(w)
 		}
-		return write(ctx, w, as, r)
+		return write(ctx, w, o, r)
 	})
 	if err == nil && !printed(n.outputs) {
 		err = night.Text(w, colour(w), n.quiet)
