@@ -23,26 +23,33 @@ import (
 // judge holds what survived against what was promised, and adds what the log says
 // of cost and cause.
 func (r *run) judge(rec *recording, state *crash.Image, back *recovery) (*report.Call, error) {
-	tr, err := readTrace(r.scenario, rec.input(r.lag()))
+	c, tr, err := r.unjudged(rec, state, back)
 	if err != nil {
 		return nil, err
-	}
-	seen := seenIn(rec)
-	if err := r.checkFUA(rec, seen); err != nil {
-		return nil, err
-	}
-	c := &report.Call{
-		Seen: seen,
-		Call: string(rec.plan.Call), Folder: filepath.Base(rec.folder), HostWait: rec.cut.HostWait, Cut: cutOf(rec, state),
-		Latency: summarise(rec.history.Records, ledger.Record.Latency),
-		Sync:    summarise(rec.history.Records, ledger.Record.SyncLatency), Bill: tr.Bill,
-		Recovery: back.verdict, Findings: []report.Finding{}, Errors: failures(rec.history.Records),
 	}
 	result := judgeSurvivors(c, rec, back, tr)
 	if err := r.checkBlame(c, tr); err != nil {
 		return nil, err
 	}
 	return c, writeJSON(filepath.Join(rec.folder, verdictFile), result)
+}
+
+// unjudged says what the log and the ledger say of a call, whatever survived, and
+// returns the trace of the log.
+func (r *run) unjudged(rec *recording, state *crash.Image, back *recovery) (*report.Call, *trace.Trace, error) {
+	tr, err := readTrace(r.scenario, rec.input(r.lag()))
+	if err != nil {
+		return nil, nil, err
+	}
+	seen := seenIn(rec)
+	if err := r.checkFUA(rec, seen); err != nil {
+		return nil, nil, err
+	}
+	return &report.Call{
+		Call: string(rec.plan.Call), Folder: filepath.Base(rec.folder), HostWait: rec.cut.HostWait, Seen: seen, Cut: cutOf(rec, state),
+		Latency: summarise(rec.history.Records, ledger.Record.Latency), Sync: summarise(rec.history.Records, ledger.Record.SyncLatency),
+		Bill: tr.Bill, Recovery: back.verdict, Findings: []report.Finding{}, Errors: failures(rec.history.Records),
+	}, tr, nil
 }
 
 // judgeSurvivors puts the verdicts on all ops into c. The trace is nil where there

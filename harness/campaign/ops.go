@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 
 	"powercut/guest/inspect"
-	"powercut/guest/ledger"
 	"powercut/guest/wire"
 	"powercut/harness/crash"
 	"powercut/harness/machine"
@@ -34,18 +33,9 @@ func (r *run) judgeOps(ctx context.Context, rec *recording, state *crash.Image) 
 	if err != nil {
 		return nil, err
 	}
-	tr, err := readTrace(r.scenario, rec.input(r.lag()))
+	c, _, err := r.unjudged(rec, state, back)
 	if err != nil {
 		return nil, err
-	}
-	seen := seenIn(rec)
-	if err := r.checkFUA(rec, seen); err != nil {
-		return nil, err
-	}
-	c := &report.Call{
-		Call: string(rec.plan.Call), Folder: filepath.Base(rec.folder), HostWait: rec.cut.HostWait, Seen: seen, Cut: cutOf(rec, state),
-		Latency: summarise(rec.history.Records, ledger.Record.Latency), Sync: summarise(rec.history.Records, ledger.Record.SyncLatency),
-		Bill: tr.Bill, Recovery: back.verdict, Findings: []report.Finding{}, Errors: failures(rec.history.Records),
 	}
 	result, err := promise.Judge(r.opsHistory(rec), r.profile(), back.found)
 	if err != nil {
@@ -54,7 +44,7 @@ func (r *run) judgeOps(ctx context.Context, rec *recording, state *crash.Image) 
 	if back.verdict.Class != verdict.Recovered { // nothing is known of anything but what was done
 		result = promise.Result{Findings: []promise.Finding{}, Counts: promise.Counts{Ops: result.Counts.Ops, Syncs: result.Counts.Syncs, Failed: result.Counts.Failed}, Unsupported: result.Unsupported}
 	}
-	if r.dropsFUA(seen) && (result.Broken() || back.verdict.Class != verdict.Recovered) {
+	if r.dropsFUA(c.Seen) && (result.Broken() || back.verdict.Class != verdict.Recovered) {
 		return nil, r.fuaDropped()
 	}
 	c.Tree = &result
