@@ -14,7 +14,7 @@ import (
 type bundleCommand struct {
 	caseArg
 	guestFlags
-	Output string `short:"o" help:"The bundle; its name may end in .tar.zst." required:"" placeholder:"FILE"`
+	Output string `short:"o" help:"The bundle; its name may end in .tar.zst." required:"" placeholder:"FILE" makes:"file"`
 }
 
 // Help says what a bundle is.
@@ -79,7 +79,7 @@ type shrinkCommand struct {
 	caseArg
 	guestFlags
 	Tests  int    `help:"At most so many states are tried." default:"300" placeholder:"N"`
-	Output string `short:"o" help:"Write a bundle of the small state." placeholder:"FILE"`
+	Output string `short:"o" help:"Write a bundle of the small state." placeholder:"FILE" makes:"file"`
 }
 
 // Help says what small means.

@@ -104,7 +104,7 @@ func Main(ctx context.Context, args []string, s Streams) (code int) {
 		err = noneEmpty(k)
 	}
 	if err == nil {
-		err = areFolders(k)
+		err = canBeMade(k)
 	}
 	if err != nil {
 		fmt.Fprintf(s.Err, "powercut: %v\nTry: powercut --help\n", err)

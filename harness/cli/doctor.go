@@ -11,7 +11,7 @@ import (
 
 type doctorCommand struct {
 	JSON bool   `name:"json" help:"Print one JSON document in place of the table."`
-	Runs string `help:"Where run folders are to go." default:"runs" placeholder:"DIR" folder:""`
+	Runs string `help:"Where run folders are to go." default:"runs" placeholder:"DIR" makes:"folder"`
 	QEMU string `name:"qemu" help:"The QEMU binary." placeholder:"PATH"`
 }
 

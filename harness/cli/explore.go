@@ -32,7 +32,7 @@ type exploreCommand struct {
 	Set      []string      `help:"Override a value of the scenario. May be repeated." placeholder:"a.b=value" sep:"none"`
 	Kernel   string        `predictor:"kernel" help:"A kernel of one's own: that of the run, or in place of the scenario's." placeholder:"KERNEL"`
 	Modules  string        `help:"Its modules: a lib/modules/RELEASE folder." placeholder:"DIR" type:"existingdir"`
-	Runs     string        `help:"Where run folders go." default:"runs" placeholder:"DIR" folder:""`
+	Runs     string        `help:"Where run folders go." default:"runs" placeholder:"DIR" makes:"folder"`
 	QEMU     string        `name:"qemu" help:"The QEMU binary." placeholder:"PATH"`
 }
 

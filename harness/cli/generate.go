@@ -37,7 +37,7 @@ type generateCommand struct {
 	Unsynced bool          `help:"Each workload a second time, without a sync of what it finds there."`
 	Sample   int           `help:"Of all workloads so many, drawn by the seed." placeholder:"N"`
 	Seed     uint64        `help:"What is drawn follows from it, and the bytes that ops write." default:"1" placeholder:"N"`
-	Output   string        `short:"o" help:"Write each workload into this folder, as a scenario of its own." placeholder:"DIR" folder:""`
+	Output   string        `short:"o" help:"Write each workload into this folder, as a scenario of its own." placeholder:"DIR" makes:"folder"`
 	Carry    bool          `name:"run" help:"Carry them out, and judge what a cut right after each sync call leaves."`
 	Budget   time.Duration `help:"With --run: for how long, at most. Default: until all are done." placeholder:"TIME"`
 	Jobs     int           `help:"With --run: guests at work at the same time. Default: one for each processor." placeholder:"N"`
@@ -46,7 +46,7 @@ type generateCommand struct {
 	Kernel   string        `help:"A kernel, in place of the scenario's." placeholder:"KERNEL"`
 	Modules  string        `help:"The modules of one's own kernel." placeholder:"DIR" type:"existingdir"`
 	Module   []string      `help:"A kernel module of one's own, in place of the kernel's. May be repeated." placeholder:"FILE.ko" type:"existingfile" sep:"none"`
-	Runs     string        `help:"Where the run folders of broken promises go." default:"runs" placeholder:"DIR" folder:""`
+	Runs     string        `help:"Where the run folders of broken promises go." default:"runs" placeholder:"DIR" makes:"folder"`
 	QEMU     string        `name:"qemu" help:"The QEMU binary." placeholder:"PATH"`
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"strconv"
 
 	"powercut/harness/blocklog"
@@ -100,7 +99,7 @@ type logState struct {
 	Seed   *uint64 `help:"What random follows from. Default: the run's." placeholder:"N"`
 	State  string  `help:"In place of the three: a position and what did not reach the media, such as '57 without 21-24,30[0-2]' (requests; sectors of one)." placeholder:"STATE"`
 	Base   string  `help:"The drive's content at first. Default: the run's formatted disk, or what the import was given." placeholder:"IMAGE" type:"existingfile"`
-	Output string  `short:"o" help:"The image: raw, sparse." required:"" placeholder:"FILE"`
+	Output string  `short:"o" help:"The image: raw, sparse." required:"" placeholder:"FILE" makes:"file"`
 }
 
 // Run writes the image.
@@ -163,7 +162,7 @@ func (c *logState) state(r *recording.Recording) (s crash.State, told string, er
 
 type logExport struct {
 	recordingArg
-	Output string `short:"o" help:"The log." required:"" placeholder:"FILE"`
+	Output string `short:"o" help:"The log." required:"" placeholder:"FILE" makes:"file"`
 }
 
 // Help says what is in an export.
@@ -196,7 +195,7 @@ type logImport struct {
 	File   string `arg:"" help:"The log: a file, or the device that dm-log-writes logged to." type:"existingfile"`
 	Size   string `help:"The drive's size, such as 256MiB, where it was zeros at first. This, or --base." placeholder:"BYTES" xor:"drive" required:""`
 	Base   string `help:"An image of the drive as it was at first. This, or --size." placeholder:"IMAGE" type:"existingfile" xor:"drive" required:""`
-	Output string `short:"o" help:"The folder, which is made." required:"" placeholder:"DIR"`
+	Output string `short:"o" help:"The folder, which is made." required:"" placeholder:"DIR" makes:"new"`
 }
 
 // Run makes the folder.
@@ -209,7 +208,7 @@ func (c *logImport) Run(s Streams) error {
 		}
 	}
 	o, err := recording.Import(c.File, c.Output, c.Base, int64(size))
-	if errors.Is(err, logwrites.ErrNotLog) || errors.Is(err, fs.ErrExist) {
+	if errors.Is(err, logwrites.ErrNotLog) {
 		return &usageError{err}
 	}
 	var d *logwrites.Damage

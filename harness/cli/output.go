@@ -46,8 +46,8 @@ func (f reportFlags) outputs(allowed ...format.Format) ([]output, error) {
 			return nil, &usageError{fmt.Errorf("--report %s: the name of the file is missing", text)}
 		}
 		if toFile {
-			if info, err := os.Stat(filepath.Dir(file)); err != nil || !info.IsDir() {
-				return nil, &usageError{fmt.Errorf("--report %s: there is no folder %s", text, filepath.Dir(file))}
+			if wrong := cannotMake("file", file); wrong != "" {
+				return nil, &usageError{fmt.Errorf("--report %s: %s", text, wrong)}
 			}
 		} else if printed != "" {
 			return nil, &usageError{fmt.Errorf("--report %s: standard output has room for one, and %s goes there; give one of them a file: %s=FILE", text, printed, name)}
@@ -75,20 +75,40 @@ func printed(list []output) bool {
 	return slices.ContainsFunc(list, func(o output) bool { return o.file == "" })
 }
 
-// areFolders refuses a flag for a folder that is to be made, where a file stands in its
-// place or in that of a folder above it. Such flags have the tag folder.
-func areFolders(k *kong.Context) error {
+// canBeMade refuses a flag for a file or a folder that cannot be made where it is asked
+// for. What such a flag makes is in its tag makes: a file, a folder with those above it, or
+// a new folder, which must not be there.
+func canBeMade(k *kong.Context) error {
 	for _, f := range k.Flags() {
-		if !f.Tag.Has("folder") || f.Target.String() == "" {
+		if !f.Tag.Has("makes") || f.Target.String() == "" {
 			continue
 		}
-		path := f.Target.String()
-		info, err := os.Stat(path)
-		if errors.Is(err, unix.ENOTDIR) || err == nil && !info.IsDir() {
-			return fmt.Errorf("--%s %s: it is a file, or below one; give the name of a folder", f.Name, path)
+		if wrong := cannotMake(f.Tag.Get("makes"), f.Target.String()); wrong != "" {
+			return fmt.Errorf("--%s %s: %s", f.Name, f.Target, wrong)
 		}
 	}
 	return nil
+}
+
+// cannotMake says why something of a kind cannot be made at a path; empty: it can, as far
+// as can be seen.
+func cannotMake(kind, path string) string {
+	info, err := os.Stat(path)
+	there, above := err == nil, filepath.Dir(filepath.Clean(path))
+	switch {
+	case kind == "folder" && (errors.Is(err, unix.ENOTDIR) || there && !info.IsDir()):
+		return "it is a file, or below one; give the name of a folder"
+	case kind == "folder":
+		return ""
+	case kind == "new" && there:
+		return "it is there already; give another name"
+	case kind == "file" && there && info.IsDir():
+		return "it is a folder; give the name of a file"
+	}
+	if info, err := os.Stat(above); err != nil || !info.IsDir() {
+		return "there is no folder " + above
+	}
+	return ""
 }
 
 // notOver refuses to write what a flag names over the very file that is read.

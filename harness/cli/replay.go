@@ -60,7 +60,7 @@ type replayCommand struct {
 	caseArg
 	guestFlags
 	Shell bool   `help:"In place of a verdict open a shell in a guest that has recovered the state and mounted it on /mnt. Ctrl-] ends it; so does exit." xor:"mode"`
-	Image string `help:"In place of a verdict write the raw crash image, before any recovery, for debugfs or xfs_db. Sparse." placeholder:"FILE" xor:"mode"`
+	Image string `help:"In place of a verdict write the raw crash image, before any recovery, for debugfs or xfs_db. Sparse." placeholder:"FILE" makes:"file" xor:"mode"`
 }
 
 // Help says what is compared.

@@ -14,7 +14,7 @@ type reportCommand struct {
 	Runs    []string `arg:"" help:"A run folder, a folder of run folders, or a JSON report; or several of these."`
 	Explain bool     `help:"Say what each column of the table means."`
 	Full    int      `help:"List so many lost ops of a call one by one." default:"6" placeholder:"N"`
-	Plots   string   `help:"Write the plots into this folder, as SVG files; of several runs each into a folder of its own in it." placeholder:"DIR" folder:""`
+	Plots   string   `help:"Write the plots into this folder, as SVG files; of several runs each into a folder of its own in it." placeholder:"DIR" makes:"folder"`
 	reportFlags
 }
 
@@ -44,13 +44,13 @@ func (c *reportCommand) Run(ctx context.Context, s Streams, t *talk) error {
 	r.Several = len(r.Runs) > 1
 	if c.Plots != "" {
 		if err := c.plots(ctx, r.Runs); err != nil || len(outputs) == 0 {
-			return err
+			return misused(err)
 		}
 	}
 	if !printed(outputs) && len(outputs) == 0 {
 		return c.table(s.Out, r)
 	}
-	return writeOutputs(s.Out, outputs, func(w io.Writer, o output) error { return write(ctx, w, o, r) })
+	return misused(writeOutputs(s.Out, outputs, func(w io.Writer, o output) error { return write(ctx, w, o, r) }))
 }
 
 // plots writes the plots of all runs.

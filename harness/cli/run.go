@@ -28,7 +28,7 @@ type runCommand struct {
 	Modules      string   `help:"The modules of one's own kernel: a lib/modules/RELEASE folder." placeholder:"DIR" type:"existingdir"`
 	Module       []string `help:"A kernel module of one's own, in place of the kernel's. May be repeated." placeholder:"FILE.ko" type:"existingfile" sep:"none"`
 	KernelParam  []string `help:"Add a parameter to the guest kernel's command line. May be repeated." placeholder:"PARAM" sep:"none"`
-	Runs         string   `help:"Where run folders go." default:"runs" placeholder:"DIR" folder:""`
+	Runs         string   `help:"Where run folders go." default:"runs" placeholder:"DIR" makes:"folder"`
 	QEMU         string   `name:"qemu" help:"The QEMU binary." placeholder:"PATH"`
 	SerialLedger bool     `help:"Send acknowledgements over the control channel, as for guest kernels without /dev/mem."`
 	QEMULog      bool     `name:"qemu-log" help:"Let QEMU log the writes too, into CALL/qemu.log in the run folder, for 'powercut log compare'. The drive is sent more flushes then."`

@@ -47,7 +47,7 @@ const suiteExits = "Exits with 0 where every cell held, with 1 where one did not
 
 type suiteRun struct {
 	Suite   string `arg:"" help:"The suite's file."`
-	Out     string `short:"o" required:"" help:"Where results go." placeholder:"DIR" folder:""`
+	Out     string `short:"o" required:"" help:"Where results go." placeholder:"DIR" makes:"folder"`
 	Jobs    int    `help:"Run so many cells at once." default:"1" placeholder:"N"`
 	Shard   string `help:"Run only part i of n, where i counts from 0. Which cells it has follows from their names and seeds alone." default:"0/1" placeholder:"I/N"`
 	Resume  bool   `help:"Go on with the results that DIR holds: nothing that has ended is repeated. Where DIR holds none, begin."`
@@ -192,7 +192,7 @@ func programID(path string) (string, error) {
 
 type suiteMerge struct {
 	Folders []string `arg:"" name:"dir" help:"Folders of results, each of a share of one suite."`
-	Out     string   `short:"o" required:"" help:"Where the joined results go." placeholder:"DIR" folder:""`
+	Out     string   `short:"o" required:"" help:"Where the joined results go." placeholder:"DIR" makes:"folder"`
 	nightFlags
 }
 
