@@ -3,6 +3,7 @@ package suite
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -111,6 +112,13 @@ func (s *section) add(texts ...string) {
 }
 
 func rows(title string, list []Row) section {
+	if !slices.ContainsFunc(list, func(r Row) bool { return r.Was != "" }) {
+		s := section{title: title, grid: report.Grid{Head: head("cell", "is", "what")}}
+		for _, r := range list {
+			s.add(r.Cell, r.Is, r.What)
+		}
+		return s
+	}
 	s := section{title: title, grid: report.Grid{Head: head("cell", "was", "is", "what")}}
 	for _, r := range list {
 		s.add(r.Cell, or(r.Was), r.Is, r.What)
