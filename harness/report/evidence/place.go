@@ -14,7 +14,8 @@ import (
 // place finds when each op began and ended on the clock of the log. The counts in the
 // events say between which two it was; within these the guest's clock, set against
 // that of the log, says where. An op that began on the guest's clock when the one before
-// it had ended does so here.
+// it had ended does so here; one that was under way at the cut, of which the guest's clock
+// says nothing, is taken to have begun as soon as that one ended.
 func place(ops []Op, events []blocklog.Event, records []ledger.Record) {
 	first := func(is func(blocklog.Event) bool) int {
 		return sort.Search(len(events), func(i int) bool { return is(events[i]) })
@@ -24,12 +25,14 @@ func place(ops []Op, events []blocklog.Event, records []ledger.Record) {
 		ended[r.Op] = i
 	}
 	var over []timed
+	open := map[int]span{} // by index, of ops under way: when they began
 	for i := range ops {
 		o := &ops[i]
 		began := bracket(events, first(func(e blocklog.Event) bool { return e.Started >= uint64(o.Number) }))
 		n, ok := ended[uint64(o.Number)]
 		if !ok {
 			o.Begin, o.End = began.to, timeOf(events, len(events))
+			open[i] = began
 			continue
 		}
 		end := bracket(events, first(func(e blocklog.Event) bool { return e.Acked > uint64(n) }))
@@ -42,6 +45,11 @@ func place(ops []Op, events []blocklog.Event, records []ledger.Record) {
 			t.op.Begin = max(t.op.Begin, over[i-1].op.End)
 		}
 		t.op.End = t.end.clamp(max(t.stop+t.offset, t.op.Begin))
+	}
+	for i, began := range open {
+		if i > 0 {
+			ops[i].Begin = began.clamp(ops[i-1].End)
+		}
 	}
 }
 

@@ -54,6 +54,9 @@ func TestPlace(t *testing.T) {
 				t.Fatalf("op %d begins at %v, not between its events", o.Number, o.Begin)
 			}
 			if o.Number == cut {
+				if before := ops[cut-2].End; o.Begin != max(before, events[first-1].Time) {
+					t.Fatalf("what was under way began at %v, the op before it ended at %v", o.Begin, before)
+				}
 				continue
 			}
 			after := slices.IndexFunc(events, func(e blocklog.Event) bool { return e.Acked > uint64(o.Number) })
