@@ -278,6 +278,11 @@ var notRun = map[string][]string{
 		"powercut generate --length 1 --run", "powercut generate --length 2 --sample 2000 --run --set filesystem.type=btrfs --budget 30m",
 		"powercut generate --random 100 --size 40 --seed 7 --run --kernel debian:6.12", "powercut generate --length 1 --run --set filesystem.mount=barrier=0",
 	},
+	"is run by a script of TestScripts, or in another page": {
+		"powercut run barrier-off", "powercut run barrier-off --explain", "powercut run barriers --quiet --report junit=out.xml --report ktap=out.ktap",
+		"powercut --verbose --log-format json run barrier-on", "powercut explore barrier-off --states 50", "powercut run ext4-overwrite --set drive.timing=ssd-consumer",
+		"powercut run barrier-off --set drive.bus=ahci --set drive.cache=directsync", "powercut run barrier-on --qemu-log",
+	},
 	"fetches kernels, or their sources": {
 		"powercut run barrier-on --kernel debian:5.10,debian:6.1,debian:6.12", "powercut replay b.tar.zst --kernel debian:6.12", "powercut modules source kit",
 		"powercut run ext3-overwrite --set guest.module=ext4-2.4-fsync",
@@ -303,7 +308,7 @@ var notRun = map[string][]string{
 // run before the first of them.
 var staged = map[string]string{
 	"README.md": `
-		powercut run barrier-off --seed 7 --runs staged --qemu-log --set 'workload.calls=[fsync]' --set 'cut={op: 40}'
+		powercut run barrier-off --seed 7 --runs staged --qemu-log --set filesystem.size=64MiB --set 'workload.calls=[fsync]' --set 'cut={op: 40}'
 		mv staged/* RUN
 		powercut log export RUN/fsync -o LOG
 		mkdir runs
