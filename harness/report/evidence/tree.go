@@ -1,7 +1,9 @@
 package evidence
 
 import (
+	"cmp"
 	"maps"
+	"path"
 	"path/filepath"
 	"slices"
 
@@ -22,6 +24,9 @@ type Object struct {
 	Changed  int             // the last op that changed it, from 1; 0: none
 	Synced   int             // the last sync call that was about it, from 1; 0: none
 	Findings []promise.Finding
+	// GoneWith is the directory above it that is missing and has a finding, where it is
+	// missing and has none of its own: what cannot be reached is not judged.
+	GoneWith string
 }
 
 // tree makes the ops of a workload of ops, and the objects that they were about. A
@@ -65,28 +70,42 @@ func (c *Call) objects(h promise.History, found inspect.Tree) error {
 		return err
 	}
 	all := map[string]*Object{}
-	at := func(path string) *Object {
-		if all[path] == nil {
-			all[path] = &Object{Path: path, There: known[path].There, Changed: known[path].Changed, Synced: known[path].Synced}
+	at := func(p string) *Object {
+		if all[p] == nil {
+			all[p] = &Object{Path: p, There: known[p].There, Changed: known[p].Changed, Synced: known[p].Synced}
 		}
-		return all[path]
+		return all[p]
 	}
 	for i, o := range found.Objects {
 		if !inspect.Own(o.Path) {
 			at(o.Path).Found = &found.Objects[i]
 		}
 	}
-	for path, o := range known {
+	for p, o := range known {
 		if o.There {
-			at(path)
+			at(p)
 		}
 	}
 	for _, f := range c.Tree.Findings {
 		o := at(f.Path)
 		o.Findings = append(o.Findings, f)
 	}
-	for _, path := range slices.Sorted(maps.Keys(all)) {
-		c.Objects = append(c.Objects, *all[path])
+	for _, p := range slices.Sorted(maps.Keys(all)) { // a directory comes before what is in it
+		o := all[p]
+		if above := all[path.Dir(p)]; o.There && o.Found == nil && len(o.Findings) == 0 && above != nil && above.Found == nil {
+			o.GoneWith = cmp.Or(above.GoneWith, above.Path)
+			c.goneWith(o, all[o.GoneWith].Findings)
+		}
+		c.Objects = append(c.Objects, *o)
 	}
 	return nil
+}
+
+// goneWith marks the last sync call on what is gone with a directory, if that was to be
+// kept: what it promised cannot be reached.
+func (c *Call) goneWith(o *Object, of []promise.Finding) {
+	broken := slices.ContainsFunc(of, func(f promise.Finding) bool { return f.Class != promise.Unpromised })
+	if broken && o.Synced > 0 && o.Synced <= len(c.Ops) {
+		c.Ops[o.Synced-1].Class = verdict.Lost
+	}
 }

@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -69,5 +70,42 @@ func TestTree(t *testing.T) {
 	}
 	if len(c.Objects) != len(want) {
 		t.Errorf("%d objects", len(c.Objects))
+	}
+}
+
+// TestGoneWith: what is in a directory that is missing is gone with it, and so is what was
+// synced of it.
+func TestGoneWith(t *testing.T) {
+	var plan ops.Plan
+	records := []ledger.Record{{Synced: true}}
+	for k, line := range []string{"mkdir d", "mkdir d/e", "write d/e/a 1KiB", "sync", "fsync d/e/a", "write b 1KiB"} {
+		o, err := ops.Parse(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan.Ops = append(plan.Ops, o)
+		records = append(records, ledger.Record{Op: uint64(k + 1), Start: 10, End: 20, Synced: k == 3 || k == 4})
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "tree.json"), []byte(`{"objects": [{"path": "."}]}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for class, gone := range map[promise.Class]verdict.Class{promise.Promised: verdict.Lost, promise.Unpromised: verdict.Kept} {
+		c := &Call{Call: &report.Call{Recovery: verdict.Recovery{Class: verdict.Recovered}, Tree: &promise.Result{
+			Counts: promise.Counts{Ops: 6}, Findings: []promise.Finding{{Class: class, Path: "d", Aspect: "name", Found: "missing", Sync: 4}},
+		}}}
+		if err := c.tree(dir, plan, records); err != nil {
+			t.Fatal(err)
+		}
+		with := map[string]string{}
+		for _, o := range c.Objects {
+			with[o.Path] = o.GoneWith
+		}
+		if want := map[string]string{".": "", "b": "", "d": "", "d/e": "d", "d/e/a": "d"}; !maps.Equal(with, want) {
+			t.Errorf("%v", with)
+		}
+		if c.Ops[4].Class != gone {
+			t.Errorf("%s: fsync d/e/a is %q", class, c.Ops[4].Class)
+		}
 	}
 }

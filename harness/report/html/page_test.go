@@ -84,6 +84,7 @@ func TestTreePage(t *testing.T) {
 		c.Objects = []evidence.Object{
 			{Path: "<a>", There: true, Changed: 1, Synced: 2, Findings: []promise.Finding{lost}},
 			{Path: "b", There: true, Changed: 1, Synced: 2, Found: &inspect.Object{Path: "b", Mode: unix.S_IFREG, Size: 1024}},
+			{Path: "c/x", There: true, Changed: 1, Synced: 2, GoneWith: "c"},
 			{Path: "d", There: true, Changed: 3, Found: &inspect.Object{Path: "d", Mode: unix.S_IFDIR}},
 		}
 		for i := range c.Ops {
@@ -96,6 +97,7 @@ func TestTreePage(t *testing.T) {
 		`<span class="bad">lost, promised</span>: name: missing (op 2: fsync &lt;a&gt;)`, `<strong>lost, promised:</strong> &lt;a&gt;, name: missing (op 2: fsync &lt;a&gt;)</p>`,
 		`op 2: fsync &lt;a&gt;</td><td class="l" data-is="verdict">kept</td>`,
 		`op 3: mkdir d</td><td class="l" data-is="the last sync call about it">–</td><td class="l" data-is="verdict">as at the cut, not synced since</td>`, "mkdir d",
+		`<td class="l" data-is="verdict">gone with c</td>`,
 	} {
 		if !strings.Contains(p, want) {
 			t.Errorf("the page lacks %q", want)

@@ -14,6 +14,7 @@ type objectRow struct {
 	Path, Found, Changed, Synced string
 	Verdicts                     []objectVerdict // none: it is as at the cut
 	Covered                      bool            // a sync call was about it since its last change
+	GoneWith                     string          // the directory that it is missing with
 }
 
 type objectVerdict struct {
@@ -26,7 +27,7 @@ func objectRows(d *report.Document, c *evidence.Call) []objectRow {
 	var rows []objectRow
 	for _, o := range c.Objects {
 		row := objectRow{
-			Path: o.Path, Found: foundText(o), Changed: opName(d, o.Changed), Synced: opName(d, o.Synced), Covered: o.Synced >= max(o.Changed, 1),
+			Path: o.Path, Found: foundText(o), Changed: opName(d, o.Changed), Synced: opName(d, o.Synced), Covered: o.Synced >= max(o.Changed, 1), GoneWith: o.GoneWith,
 		}
 		for _, f := range o.Findings {
 			row.Verdicts = append(row.Verdicts, objectVerdict{f.Class, d.TreeFinding(f), f.Class != promise.Unpromised})
