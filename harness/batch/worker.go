@@ -190,10 +190,7 @@ func (w *worker) record(ctx context.Context, plans []ops.Plan, out *Outcome) ([]
 		return nil, nil, err
 	}
 	out.Trouble = console.Complaint()
-	log, err := blocklog.Open(path)
-	if err == nil {
-		log.Unit = int64(w.stand.Scenario.Drive.Sector)
-	}
+	log, err := campaign.OpenLog(path, w.stand.Scenario.Drive)
 	return records, log, errors.Join(err, os.Remove(path))
 }
 

@@ -94,6 +94,25 @@ type PastCall struct {
 	drive  wire.FoundDrive
 }
 
+// salvageLog opens the block log of a scenario's drive as far as it is whole: see
+// blocklog.Salvage.
+func salvageLog(path string, d scenarios.Drive) (*blocklog.Log, *blocklog.Damage, error) {
+	log, damage, err := blocklog.Salvage(path)
+	if err == nil {
+		log.Unit = int64(d.Sector)
+	}
+	return log, damage, err
+}
+
+// OpenLog opens the block log of a scenario's drive, all of which is to be there.
+func OpenLog(path string, d scenarios.Drive) (*blocklog.Log, error) {
+	log, damage, err := salvageLog(path, d)
+	if err == nil && damage != nil {
+		return nil, errors.Join(damage, log.Close())
+	}
+	return log, err
+}
+
 // Call opens the recording of one of the run's calls.
 func (p *Past) Call(plan workload.Plan) (*PastCall, error) {
 	c := &PastCall{Plan: plan, Folder: filepath.Join(p.Folder, string(plan.Call)), past: p}
@@ -108,10 +127,9 @@ func (p *Past) Call(plan workload.Plan) (*PastCall, error) {
 	if c.Records, err = ledger.ReadFile(filepath.Join(c.Folder, ledgerFile)); err != nil {
 		return nil, fmt.Errorf("open recording: %w", err)
 	}
-	if c.Log, c.Damage, err = blocklog.Salvage(filepath.Join(c.Folder, logFile)); err != nil {
+	if c.Log, c.Damage, err = salvageLog(filepath.Join(c.Folder, logFile), p.Scenario.Drive); err != nil {
 		return nil, err
 	}
-	c.Log.Unit = int64(c.past.Scenario.Drive.Sector)
 	c.Started, c.reason, c.drive = cut.Started, cut.Reason, cut.Drive
 	if c.Cut = cut.Position; c.Cut < 0 || c.Cut > len(c.Log.Events) {
 		c.Cut = len(c.Log.Events)

@@ -72,14 +72,11 @@ func (r *run) record(ctx context.Context, p workload.Plan) (_ *recording, err er
 	if r.onFile() {
 		err = r.recordOnFile(ctx, rec)
 	} else if err = r.recordInto(ctx, rec); err == nil {
-		rec.log, err = blocklog.Open(filepath.Join(rec.folder, logFile))
+		rec.log, err = OpenLog(filepath.Join(rec.folder, logFile), r.scenario.Drive)
 	}
 	if err != nil {
 		rec.base.Close()
 		return nil, err
-	}
-	if rec.log != nil {
-		rec.log.Unit = int64(r.scenario.Drive.Sector)
 	}
 	return rec, nil
 }
