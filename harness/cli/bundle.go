@@ -8,6 +8,7 @@ import (
 
 	"powercut/harness/bundle"
 	"powercut/harness/campaign"
+	"powercut/harness/crash"
 	"powercut/harness/shrink"
 )
 
@@ -94,40 +95,49 @@ func (c *shrinkCommand) Run(ctx context.Context, s Streams, t *talk) (err error)
 	if c.Tests < 1 {
 		return &usageError{fmt.Errorf("--tests is %d, and must be 1 at least", c.Tests)}
 	}
-	k, err := c.open()
+	progress := t.begin(s)
+	defer progress.Done()
+	err = c.shrink(ctx, c.guestFlags, c.Tests, progress, func(k *bundle.Case, r *campaign.Replay, small *campaign.Shrunk, was crash.State) error {
+		progress.Done()
+		minimal := "nothing more can be taken away"
+		if !small.Minimal {
+			minimal = "there may be a smaller one: --tests was the limit"
+		}
+		if _, err := fmt.Fprintf(s.Out, "shrunk after %d states, from %d missing writes at position %d to %d at position %d; %s\n",
+			small.Tests, len(was.Missing), was.Cut, len(small.State.Missing), small.State.Cut, minimal); err != nil {
+			return err
+		}
+		if err := printCase(s, r, small.State, small.Verdict, small.Told); err != nil || c.Output == "" {
+			return err
+		}
+		return writeBundle(ctx, s, k, c.Output)
+	})
+	if errors.Is(err, shrink.ErrPasses) {
+		return &usageError{err}
+	}
+	return err
+}
+
+// shrink makes a failing state small, with at most so many tests. use is given the case with
+// the small state in the place of the one that it was.
+func (a caseArg) shrink(ctx context.Context, g guestFlags, tests int, p campaign.Progress,
+	use func(k *bundle.Case, r *campaign.Replay, small *campaign.Shrunk, was crash.State) error,
+) (err error) {
+	k, err := a.open()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, k.Close()) }()
-	progress := t.begin(s)
-	defer progress.Done()
-	r, err := c.replay(ctx, k, progress, false)
+	r, err := g.replay(ctx, k, p, false)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	small, err := r.Shrink(ctx, k.State, c.Tests)
-	if errors.Is(err, shrink.ErrPasses) {
-		return &usageError{err}
-	}
+	was := k.State
+	small, err := r.Shrink(ctx, was, tests)
 	if err != nil {
 		return err
 	}
-	progress.Done()
-	minimal := "nothing more can be taken away"
-	if !small.Minimal {
-		minimal = "there may be a smaller one: --tests was the limit"
-	}
-	if _, err := fmt.Fprintf(s.Out, "shrunk after %d states, from %d missing writes at position %d to %d at position %d; %s\n",
-		small.Tests, len(k.State.Missing), k.State.Cut, len(small.State.Missing), small.State.Cut, minimal); err != nil {
-		return err
-	}
-	if err := printCase(s, r, small.State, small.Verdict, small.Told); err != nil {
-		return err
-	}
 	k.State, k.Verdict, k.Told = small.State, small.Verdict, small.Told
-	if c.Output == "" {
-		return nil
-	}
-	return writeBundle(ctx, s, k, c.Output)
+	return use(k, r, small, was)
 }

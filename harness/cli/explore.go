@@ -12,7 +12,9 @@ import (
 	"runtime"
 	"time"
 
+	"powercut/harness/bundle"
 	"powercut/harness/campaign"
+	"powercut/harness/crash"
 	"powercut/harness/explore"
 	"powercut/images/cache"
 	"powercut/scenarios"
@@ -21,12 +23,12 @@ import (
 type exploreCommand struct {
 	What     string        `arg:"" predictor:"scenario" name:"scenario|run" help:"A scenario, which is run first; or the folder of a run, or of one of its calls."`
 	Budget   time.Duration `help:"For how long, in all." default:"10m" placeholder:"TIME"`
-	States   int           `help:"At most so many states of each call. Default: as many as the budget allows." placeholder:"N"`
+	States   *int          `help:"At most so many states of each call. Default: as many as the budget allows." placeholder:"N"`
 	Seed     *uint64       `help:"What order and random states follow from, and of a scenario its run. Default: the run's; of a scenario a new one." placeholder:"N"`
 	NoPrune  bool          `help:"Recover each state whose content is new, also where it agrees with a checked one on all that its recovery looked at."`
 	NoShrink bool          `help:"Leave the first violation of a call as it was found, and write no bundle of it."`
 	Fsck     bool          `help:"Have e2fsck -fn, xfs_repair -n or btrfs check, on this machine, examine each state that a guest has recovered, too."`
-	Jobs     int           `help:"Guests at work at the same time. Default: one for each processor." placeholder:"N"`
+	Jobs     *int          `help:"Guests at work at the same time. Default: one for each processor." placeholder:"N"`
 	Resume   bool          `help:"Go on where the exploration before ended: what it had checked is not checked again."`
 	JSON     bool          `name:"json" help:"Print one JSON document in place of the text."`
 	Set      []string      `help:"Override a value of the scenario. May be repeated." placeholder:"a.b=value" sep:"none"`
@@ -61,9 +63,20 @@ const (
 	violationFile = "violation.tar.zst"
 )
 
+// below tells whether a number was given that is less than another.
+func below(n *int, least int) bool { return n != nil && *n < least }
+
+// given is a number that was given, or what it is where none was.
+func given(n *int, otherwise int) int {
+	if n == nil {
+		return otherwise
+	}
+	return *n
+}
+
 // Run explores.
 func (c *exploreCommand) Run(ctx context.Context, s Streams, t *talk) (err error) {
-	if c.States < 0 || c.Jobs < 0 || c.Budget <= 0 {
+	if below(c.States, 1) || below(c.Jobs, 1) || c.Budget <= 0 {
 		return &usageError{errors.New("--states, --jobs and --budget are numbers above 0")}
 	}
 	binary, err := os.Executable()
@@ -195,12 +208,9 @@ func (c *exploreCommand) call(ctx context.Context, lab *campaign.Lab, past *camp
 		return nil, err
 	}
 	defer s.Close()
-	o := explore.Options{Seed: past.Document.Seed, States: c.States, Budget: budget, Jobs: c.Jobs, Every: c.NoPrune, Fsck: c.Fsck}
+	o := explore.Options{Seed: past.Document.Seed, States: given(c.States, 0), Budget: budget, Jobs: given(c.Jobs, runtime.NumCPU()), Every: c.NoPrune, Fsck: c.Fsck}
 	if c.Seed != nil {
 		o.Seed = *c.Seed
-	}
-	if o.Jobs == 0 {
-		o.Jobs = runtime.NumCPU()
 	}
 	if o.Store, err = explore.OpenStore(filepath.Join(past.Folder, name, outcomesFile), s.Identity(c.Fsck), c.Resume); err != nil {
 		return nil, err
@@ -217,28 +227,15 @@ func (c *exploreCommand) call(ctx context.Context, lab *campaign.Lab, past *camp
 const shrinkTests = 100
 
 // shrink makes a failing state of the call in a folder small, and a bundle of it.
-func (c *exploreCommand) shrink(ctx context.Context, folder, state string, progress *stages) (_ *explore.Shrunk, err error) {
-	k, err := caseArg{Case: folder, State: state}.open()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, k.Close()) }()
+func (c *exploreCommand) shrink(ctx context.Context, folder, state string, progress *stages) (out *explore.Shrunk, err error) {
 	// The recording says which kernel it was made with.
-	replay, err := guestFlags{Kernel: c.Kernel, Modules: c.Modules, QEMU: c.QEMU}.replay(ctx, k, progress, false)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, replay.Close()) }()
-	small, err := replay.Shrink(ctx, k.State, shrinkTests)
-	if err != nil {
-		return nil, err
-	}
-	k.State, k.Verdict, k.Told = small.State, small.Verdict, small.Told
-	path := filepath.Join(folder, violationFile)
-	if err := keepBundle(ctx, k, path); err != nil {
-		return nil, err
-	}
-	return &explore.Shrunk{State: small.State.String(), Tests: small.Tests, Minimal: small.Minimal, Told: small.Told, Bundle: path}, nil
+	guests := guestFlags{Kernel: c.Kernel, Modules: c.Modules, QEMU: c.QEMU}
+	err = caseArg{Case: folder, State: state}.shrink(ctx, guests, shrinkTests, progress, func(k *bundle.Case, _ *campaign.Replay, small *campaign.Shrunk, _ crash.State) error {
+		path := filepath.Join(folder, violationFile)
+		out = &explore.Shrunk{State: small.State.String(), Tests: small.Tests, Minimal: small.Minimal, Told: small.Told, Bundle: path}
+		return keepBundle(ctx, k, path)
+	})
+	return out, err
 }
 
 // shownAtOnce bounds the violations of one call that are told as they are found.
@@ -247,7 +244,7 @@ const shownAtOnce = 5
 // watch shows how far an exploration is, and tells of what it finds.
 func (c *exploreCommand) watch(o *explore.Options, name string, t *talk, progress *stages) {
 	begun, drawn, broken := time.Now(), time.Time{}, 0
-	progress.Stage(name+": exploring", c.States)
+	progress.Stage(name+": exploring", o.States)
 	o.Found = func(v explore.Violation) {
 		if broken++; broken <= shownAtOnce {
 			t.fail(fmt.Sprintf("%s, %v", name, v), nil)
@@ -256,7 +253,7 @@ func (c *exploreCommand) watch(o *explore.Options, name string, t *talk, progres
 	budget := o.Budget
 	o.Decided = func(n int) {
 		progress.Set(n)
-		if c.States > 0 || time.Since(drawn) < time.Second {
+		if o.States > 0 || time.Since(drawn) < time.Second {
 			return
 		}
 		drawn = time.Now()

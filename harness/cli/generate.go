@@ -40,7 +40,7 @@ type generateCommand struct {
 	Output   string        `short:"o" help:"Write each workload into this folder, as a scenario of its own." placeholder:"DIR" makes:"folder"`
 	Carry    bool          `name:"run" help:"Carry them out, and judge what a cut right after each sync call leaves."`
 	Budget   time.Duration `help:"With --run: for how long, at most. Default: until all are done." placeholder:"TIME"`
-	Jobs     int           `help:"With --run: guests at work at the same time. Default: one for each processor." placeholder:"N"`
+	Jobs     *int          `help:"With --run: guests at work at the same time. Default: one for each processor." placeholder:"N"`
 	JSON     bool          `name:"json" help:"With --run: print one JSON document in place of the text."`
 	Set      []string      `help:"Override a value of the scenario. May be repeated." placeholder:"a.b=value" sep:"none"`
 	Kernel   string        `help:"A kernel, in place of the scenario's." placeholder:"KERNEL"`
@@ -96,7 +96,7 @@ func (c *generateCommand) check() error {
 		return errors.New("--length or --random says which workloads are wanted")
 	case c.Length < 0 || c.Length > generate.MaxLength:
 		return fmt.Errorf("--length %d: allowed are 1 to %d; for longer ones there is --random", c.Length, generate.MaxLength)
-	case c.Random < 0 || c.Sample < 0 || c.Jobs < 0 || c.Budget < 0:
+	case c.Random < 0 || c.Sample < 0 || below(c.Jobs, 1) || c.Budget < 0:
 		return errors.New("--random, --sample, --jobs and --budget are numbers above 0")
 	case c.Size < 1 || c.Size > ops.MaxOps:
 		return fmt.Errorf("--size %d: allowed are 1 to %d", c.Size, ops.MaxOps)
@@ -262,10 +262,7 @@ func (c *generateCommand) carryOut(ctx context.Context, s Streams, t *talk, scen
 	defer func() { err = errors.Join(err, release()) }()
 	g := &generated{
 		Schema: "powercut-generated/1", Scenario: scenario.Name, Filesystem: string(scenario.Filesystem.Type), Kernel: stand.Machine.Greeting.Release,
-		Seed: c.Seed, Unsupported: map[string]int{}, Jobs: c.Jobs, Ended: "all workloads", Reports: []wrong{},
-	}
-	if g.Jobs == 0 {
-		g.Jobs = runtime.NumCPU()
+		Seed: c.Seed, Unsupported: map[string]int{}, Jobs: given(c.Jobs, runtime.NumCPU()), Ended: "all workloads", Reports: []wrong{},
 	}
 	progress.Stage("workloads", c.Sample+c.Random)
 	begun := time.Now()
