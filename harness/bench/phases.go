@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -200,7 +201,8 @@ func (r *rig) timeRecovery(ctx context.Context, state *crash.Image, p workload.P
 	defer func() { err = errors.Join(err, g.Close()) }()
 	t.add(phaseRefork, time.Since(begun))
 	begun = time.Now()
-	told, content, err := g.Recover(ctx, r.mount(), p)
+	var content bytes.Buffer
+	told, err := g.Recover(ctx, r.mount(), p, &content)
 	if err == nil && told.Stage != "" {
 		err = fmt.Errorf("%s: %s", told.Stage, told.Error)
 	}
@@ -210,7 +212,7 @@ func (r *rig) timeRecovery(ctx context.Context, state *crash.Image, p workload.P
 	mounted := time.Duration(told.MountTime) // by the guest's clock
 	t.add(phaseRecovery, mounted)
 	t.add(phaseRead, max(0, time.Since(begun)-mounted))
-	return verdict.Survivors{Exists: told.Exists, Size: told.Size, Data: content}, nil
+	return verdict.Survivors{Exists: told.Exists, Size: told.Size, Data: verdict.Bytes(content.Bytes())}, nil
 }
 
 // judge does what a run does at its end. A run that breaks a promise is none to

@@ -106,7 +106,10 @@ func (r *run) judgeFile(ctx context.Context, rec *recording) (*report.Call, erro
 		Seen:     report.Seen{GuestCache: rec.drive.WriteCache, GuestFUA: rec.drive.FUA},
 		Recovery: back.verdict, Findings: []report.Finding{},
 	}
-	result := judgeSurvivors(c, rec, back, nil)
+	result, err := judgeSurvivors(c, rec, back, nil)
+	if err != nil {
+		return nil, err
+	}
 	return c, writeJSON(filepath.Join(rec.folder, verdictFile), result)
 }
 

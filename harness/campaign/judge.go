@@ -1,6 +1,7 @@
 package campaign
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -27,7 +28,10 @@ func (r *run) judge(rec *recording, state *crash.Image, back *recovery) (*report
 	if err != nil {
 		return nil, err
 	}
-	result := judgeSurvivors(c, rec, back, tr)
+	result, err := judgeSurvivors(c, rec, back, tr)
+	if err != nil {
+		return nil, err
+	}
 	if err := r.checkBlame(c, tr); err != nil {
 		return nil, err
 	}
@@ -54,14 +58,22 @@ func (r *run) unjudged(rec *recording, state *crash.Image, back *recovery) (*rep
 
 // judgeSurvivors puts the verdicts on all ops into c. The trace is nil where there
 // is no log.
-func judgeSurvivors(c *report.Call, rec *recording, back *recovery, tr *trace.Trace) verdict.Result {
+func judgeSurvivors(c *report.Call, rec *recording, back *recovery, tr *trace.Trace) (result verdict.Result, err error) {
 	survivors := back.survivors
 	recovered := back.verdict.Class == verdict.Recovered
-	if !recovered {
+	switch {
+	case !recovered:
 		survivors = verdict.Survivors{}
+	case survivors.Exists:
+		content, failed := openSurvivors(filepath.Join(rec.folder, survivorsFile))
+		if failed != nil {
+			return result, failed
+		}
+		defer func() { err = errors.Join(err, content.Close()) }()
+		survivors.Data = content
 	}
 	rec.history.Erred = rec.erred()
-	result := verdict.Judge(rec.history, survivors)
+	result = verdict.Judge(rec.history, survivors)
 	c.Counts = result.Counts
 	if !recovered { // nothing was read back: nothing is known of any op
 		c.Counts = verdict.Counts{Ops: result.Counts.Ops, Acked: result.Counts.Acked, Failed: result.Counts.Failed}
@@ -69,7 +81,7 @@ func judgeSurvivors(c *report.Call, rec *recording, back *recovery, tr *trace.Tr
 		addFindings(c, result, tr)
 	}
 	c.Cut.Acked = uint64(c.Counts.Acked)
-	return result
+	return result, nil
 }
 
 // input is what a trace of the recording is read from.

@@ -23,7 +23,7 @@ import (
 // recovery is what a fresh guest made of a crash state.
 type recovery struct {
 	verdict   verdict.Recovery
-	survivors verdict.Survivors // meaningful where verdict.Class is Recovered
+	survivors verdict.Survivors // meaningful where verdict.Class is Recovered; the content is in the run folder
 	found     promise.Found     // in place of survivors, of a workload of ops
 }
 
@@ -93,13 +93,25 @@ func (r *run) recoverIn(ctx context.Context, rec *recording, read reader, fork f
 		back.verdict, err = Explain(limited, Console{Path: g.ConsolePath()}, r.scenario.Timeout, err)
 		return back, err
 	}
-	return back, r.keepSurvivors(rec, back)
+	return back, nil
 }
 
-// readBack asks for the recovery and collects the file's content.
-func (r *run) readBack(ctx context.Context, g *machine.Guest, rec *recording) (*recovery, error) {
-	told, content, err := g.Recover(ctx, r.mount(), rec.plan)
-	back := &recovery{survivors: verdict.Survivors{Exists: told.Exists, Size: told.Size, Data: content}}
+// readBack asks for the recovery, and keeps the recovered file in the run folder.
+func (r *run) readBack(ctx context.Context, g *machine.Guest, rec *recording) (back *recovery, err error) {
+	back = &recovery{}
+	path := filepath.Join(rec.folder, survivorsFile)
+	file, err := os.Create(path)
+	if err != nil {
+		return back, fmt.Errorf("keep survivors: %w", err)
+	}
+	defer func() {
+		err = errors.Join(err, file.Close())
+		if err != nil || back.verdict.Class != verdict.Recovered || !back.survivors.Exists {
+			err = errors.Join(err, os.Remove(path))
+		}
+	}()
+	told, err := g.Recover(ctx, r.mount(), rec.plan, file)
+	back.survivors = verdict.Survivors{Exists: told.Exists, Size: told.Size}
 	if r.mount().Check {
 		back.survivors.Rounding = told.BlockSize
 	}
@@ -200,18 +212,6 @@ func oopsIn(trouble []qemu.Finding) (text string, ok bool) {
 func lastLine(s string) string {
 	s = strings.TrimSpace(s)
 	return s[strings.LastIndexByte(s, '\n')+1:]
-}
-
-// keepSurvivors keeps the recovered file in the run folder.
-func (r *run) keepSurvivors(rec *recording, back *recovery) error {
-	if back.verdict.Class != verdict.Recovered || !back.survivors.Exists {
-		return nil
-	}
-	path := filepath.Join(rec.folder, survivorsFile)
-	if err := os.WriteFile(path, back.survivors.Data, 0o644); err != nil {
-		return fmt.Errorf("keep survivors: %w", err)
-	}
-	return nil
 }
 
 // needsCheck tells whether a file system is checked before it is mounted: one without a

@@ -224,7 +224,7 @@ func (c *checker) learn(ctx context.Context, o *outcome) error {
 func (o *outcome) survivors(p workload.Plan, c *contents) verdict.Survivors {
 	s := verdict.Survivors{Exists: o.exists, Size: o.size, Rounding: o.rounding}
 	if o.exists {
-		s.Data = c.bytes(o.digests, min(o.size, p.ReadLimit()))
+		s.Data = verdict.Bytes(c.bytes(o.digests, min(o.size, p.ReadLimit())))
 	}
 	return s
 }

@@ -2,10 +2,10 @@ package machine
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -170,24 +170,28 @@ func (g *Guest) Work(ctx context.Context, w wire.Workload) error {
 }
 
 // Recover asks the guest to check and mount the drive and to send the plan's file
-// back. What goes wrong in the guest is in told; content is then what came before.
-func (g *Guest) Recover(ctx context.Context, m wire.Mount, p workload.Plan) (told wire.Survivor, content []byte, err error) {
-	var b bytes.Buffer
+// back, which is written to content. What goes wrong in the guest is in told; content then
+// got what came before.
+func (g *Guest) Recover(ctx context.Context, m wire.Mount, p workload.Plan, content io.Writer) (told wire.Survivor, err error) {
+	came := int64(0)
 	ask := wire.Recovery{Mount: m, Path: p.Path, Limit: p.ReadLimit()}
 	err = g.Ask(ctx, wire.Recover, ask, func(f wire.Frame) (bool, error) {
 		switch f.Type {
 		case wire.Content:
-			b.Write(f.Payload)
+			came += int64(len(f.Payload))
+			if _, err := content.Write(f.Payload); err != nil {
+				return false, fmt.Errorf("keep the recovered file: %w", err)
+			}
 			return false, nil
 		case wire.Recovered:
 			return true, f.Decode(&told)
 		}
 		return false, fmt.Errorf("recover: unexpected message of type %d", f.Type)
 	})
-	if want := min(told.Size, ask.Limit); err == nil && told.Stage == "" && int64(b.Len()) != want {
-		err = fmt.Errorf("recover: %d bytes of the file arrived, want %d", b.Len(), want)
+	if want := min(told.Size, ask.Limit); err == nil && told.Stage == "" && came != want {
+		err = fmt.Errorf("recover: %d bytes of the file arrived, want %d", came, want)
 	}
-	return told, b.Bytes(), err
+	return told, err
 }
 
 // uncached has the guest's kernel take the drive for one without a write cache, and send it

@@ -122,7 +122,7 @@ func TestDriveThatIgnoresFlushes(t *testing.T) {
 				d.destage(s, n)
 			}
 		}
-		r := Judge(h, Survivors{Exists: true, Size: p.Size, Data: d.media})
+		r := Judge(h, Survivors{Exists: true, Size: p.Size, Data: Bytes(d.media)})
 		var got []int
 		for _, v := range r.Ops {
 			if v.Class == Lost {
@@ -163,7 +163,7 @@ func TestHonestDrive(t *testing.T) {
 				d.destage(s, n)
 			}
 		}
-		if r := Judge(h, Survivors{Exists: true, Size: p.Size, Data: d.media}); r.Broken() || r.Counts.Kept != r.Counts.Acked {
+		if r := Judge(h, Survivors{Exists: true, Size: p.Size, Data: Bytes(d.media)}); r.Broken() || r.Counts.Kept != r.Counts.Acked {
 			t.Fatalf("%+v: accused: %+v, %v", p, r.Counts, findings(r))
 		}
 	})

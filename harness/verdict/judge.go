@@ -32,7 +32,7 @@ import (
 // accused while an innocent reading of each of its bytes exists.
 func Judge(h History, s Survivors) Result {
 	j := newJudge(h, s)
-	r := Result{Setup: j.setup(), Ops: make([]OpVerdict, 0, j.started), Size: j.size(), Stray: j.stray()}
+	r := Result{Setup: j.setup(), Ops: make([]OpVerdict, 0, j.started), Size: j.badSize(), Stray: j.stray()}
 	r.Counts.Ops = j.started
 	for k := 1; k <= j.started; k++ {
 		v, ambiguous := j.op(k)
@@ -80,18 +80,20 @@ type judge struct {
 	acked    []bool // by op, from 0
 	failed   []bool // by op, from 0
 	exists   bool
-	stat     int64  // the file's size, as stat(2) says
-	data     []byte // what could be read of it
-	rounding int64  // see Survivors
+	stat     int64 // the file's size, as stat(2) says
+	rounding int64 // see Survivors
 	*readings
 }
 
 // newJudge takes the case apart.
 func newJudge(h History, s Survivors) *judge {
 	j := &judge{plan: h.Plan, owes: h.owes(), exists: s.Exists}
+	var data Content = Bytes(nil)
 	if s.Exists {
-		j.rounding = s.Rounding
-		j.stat, j.data = s.Size, s.Data[:min(int64(len(s.Data)), max(0, s.Size))]
+		j.rounding, j.stat = s.Rounding, s.Size
+		if s.Data != nil {
+			data = s.Data
+		}
 	}
 	j.started = begun(h)
 	j.acked, j.failed = make([]bool, j.started+1), make([]bool, j.started+1)
@@ -101,7 +103,7 @@ func newJudge(h History, s Survivors) *judge {
 			j.failed[rec.Op] = rec.Errno != 0
 		}
 	}
-	j.readings = read(j.plan, j.started, j.data)
+	j.readings = read(j.plan, j.started, data, min(data.Size(), max(0, j.stat)))
 	return j
 }
 

@@ -152,7 +152,7 @@ func drawSurvivors(t *rapid.T, h History) Survivors {
 		return Survivors{}
 	}
 	size := rapid.OneOf(rapid.Just(int64(len(data))), rapid.Int64Range(least, int64(len(data)))).Draw(t, "size")
-	return Survivors{Exists: true, Size: size, Data: data[:size]}
+	return Survivors{Exists: true, Size: size, Data: Bytes(data[:size])}
 }
 
 func TestCorrectFileSystemsAreNeverAccused(t *testing.T) {
@@ -247,14 +247,15 @@ func gather(h History, s Survivors) evidence {
 
 // levelsOf lists the readings of a byte, the earliest first.
 func levelsOf(h History, s Survivors, list [][]int, off int64) (levels []int) {
+	data := bytesOf(s)
 	switch {
-	case off >= int64(len(s.Data)):
+	case off >= int64(len(data)):
 		return []int{-2}
-	case s.Data[off] == 0:
+	case data[off] == 0:
 		return []int{-1}
 	}
 	for _, k := range list[off] {
-		if workload.Stamp(h.Plan.Seed, off, k) == s.Data[off] {
+		if workload.Stamp(h.Plan.Seed, off, k) == data[off] {
 			levels = append(levels, k)
 		}
 	}
@@ -275,7 +276,7 @@ func classOf(acked, foreign, older, own bool) Class {
 }
 
 func wordsFor(h History, s Survivors, level int) string {
-	j := &judge{plan: h.Plan, exists: s.Exists, data: s.Data}
+	j := &judge{plan: h.Plan, exists: s.Exists, readings: &readings{size: int64(len(bytesOf(s)))}}
 	return j.describe(int32(level))
 }
 
@@ -307,7 +308,7 @@ func drawDamage(t *rapid.T, h History) Survivors {
 		}
 	}
 	size := int64(len(data)) + rapid.SampledFrom([]int64{0, 0, 0, 7}).Draw(t, "more")
-	return Survivors{Exists: true, Size: size, Data: append(data, make([]byte, size-int64(len(data)))...)}
+	return Survivors{Exists: true, Size: size, Data: Bytes(append(data, make([]byte, size-int64(len(data)))...))}
 }
 
 func TestJudgeAgreesWithSlowJudge(t *testing.T) {
@@ -333,8 +334,9 @@ func TestJudgeAgreesWithSlowJudge(t *testing.T) {
 
 // strayOf is what stands where no op writes.
 func strayOf(s Survivors, list [][]int) (e workload.Extent) {
+	data := bytesOf(s)
 	for off, writers := range list {
-		if len(writers) > 0 || off >= len(s.Data) || s.Data[off] == 0 {
+		if len(writers) > 0 || off >= len(data) || data[off] == 0 {
 			continue
 		}
 		if e.Length == 0 {
@@ -371,7 +373,7 @@ func TestEachLossIsSeen(t *testing.T) {
 		st := drawFinished(t)
 		p := st.history.Plan
 		k := rapid.IntRange(1, p.Count).Draw(t, "lost")
-		st.survivors.Data = without(p, k)
+		st.survivors.Data = Bytes(without(p, k))
 		visible := false // is op k the last writer anywhere
 		for off, writers := range writersOf(st.history) {
 			visible = visible || writers != nil && writers[len(writers)-1] == k && off >= 0
@@ -397,12 +399,12 @@ func TestEachLossIsSeen(t *testing.T) {
 func TestEachChangedByteIsSeen(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		st := drawFinished(t)
-		off := rapid.IntRange(0, len(st.survivors.Data)-1).Draw(t, "off")
-		was := st.survivors.Data[off]
-		st.survivors.Data[off] ^= byte(rapid.IntRange(1, 255).Draw(t, "flip"))
+		off := rapid.IntRange(0, len(st.data())-1).Draw(t, "off")
+		was := st.data()[off]
+		st.data()[off] ^= byte(rapid.IntRange(1, 255).Draw(t, "flip"))
 		r := Judge(st.history, st.survivors)
 		if !r.Broken() {
-			t.Fatalf("%+v: byte %d went from %#x to %#x, and nobody is accused", st.history.Plan, off, was, st.survivors.Data[off])
+			t.Fatalf("%+v: byte %d went from %#x to %#x, and nobody is accused", st.history.Plan, off, was, st.data()[off])
 		}
 		for _, f := range findings(r) {
 			if f.Op > 0 && !slices.Contains(writersOf(st.history)[off], f.Op) {
@@ -456,7 +458,7 @@ func TestSwappedOps(t *testing.T) {
 		b := rapid.IntRange(a+1, p.Count).Draw(t, "b")
 		st := tell(p, p.Count, p.Count)
 		x, y := p.Op(a), p.Op(b)
-		data := st.survivors.Data
+		data := st.data()
 		xs, ys := bytes.Clone(data[x.Offset:x.End()]), bytes.Clone(data[y.Offset:y.End()])
 		copy(data[x.Offset:], ys)
 		copy(data[y.Offset:], xs)
@@ -473,7 +475,7 @@ func TestSwappedOps(t *testing.T) {
 func TestTruncation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		st := drawFinished(t)
-		size := rapid.Int64Range(0, int64(len(st.survivors.Data))-1).Draw(t, "size")
+		size := rapid.Int64Range(0, int64(len(st.data()))-1).Draw(t, "size")
 		st.resize(size)
 		r := Judge(st.history, st.survivors)
 		for _, v := range r.Ops {

@@ -22,7 +22,8 @@ type readings struct {
 	plan   workload.Plan
 	layout workload.Layout
 	begun  int
-	data   []byte
+	data   Content
+	size   int64   // of the data, or of the file where that is less
 	near   [8]int  // by lane: ops no further apart than this never have equal stamps at one byte of it; 0: none do
 	bounds []int64 // segment i is from bounds[i] up to bounds[i+1]
 	writer []int32 // by segment: the last op that had begun and covers it, or 0
@@ -44,9 +45,10 @@ type patch struct {
 	from, to int64 // offsets of the first and of the last of them
 }
 
-// read reads data as the file that ops 0..begun of the plan have made.
-func read(p workload.Plan, begun int, data []byte) *readings {
-	r := &readings{plan: p, layout: p.Layout(), begun: begun, data: data, own: make([]bool, begun+1)}
+// read reads the first size bytes of data as the file that ops 0..begun of the plan have
+// made.
+func read(p workload.Plan, begun int, data Content, size int64) *readings {
+	r := &readings{plan: p, layout: p.Layout(), begun: begun, data: data, size: size, own: make([]bool, begun+1)}
 	for lane := range r.near {
 		_, step := workload.Writers(p.Seed, int64(lane), workload.Stamp(p.Seed, int64(lane), 1))
 		r.near[lane] = r.layout.Nearest(step)
@@ -70,7 +72,7 @@ func (r *readings) boundaries() []int64 {
 	size := r.plan.SizeAfter(r.begun)
 	ops := min(r.begun, r.layout.Round())
 	cuts := make([]int64, 0, 2*ops+5)
-	cuts = append(cuts, 0, size, min(size, int64(len(r.data))))
+	cuts = append(cuts, 0, size, min(size, r.size))
 	for k := 1; k <= ops; k++ {
 		e := r.plan.Op(k)
 		cuts = append(cuts, e.Offset, e.End())
@@ -92,7 +94,7 @@ const (
 func (r *readings) scan(i int, expected []byte) {
 	from, to := r.bounds[i], r.bounds[i+1]
 	r.low[i], r.high[i] = nobody, ended-1
-	if from >= int64(len(r.data)) {
+	if from >= r.size {
 		r.low[i], r.high[i] = ended, ended
 		r.patches = append(r.patches, patch{ended, from, to - 1})
 		return
@@ -100,13 +102,14 @@ func (r *readings) scan(i int, expected []byte) {
 	var seen memory
 	for at, next := from, from; at < to; at = next {
 		next = min(at-at%chunk+chunk, to)
-		if r.intact(i, at, r.data[at:next], expected) {
+		part := r.data.Range(at, next)
+		if r.intact(i, at, part, expected) {
 			continue
 		}
-		for at, end := at, at; at < next; at = end {
-			end = min(at-at%piece+piece, next)
-			if part := r.data[at:end]; !r.intact(i, at, part, expected) {
-				r.scanPiece(i, at, part, expected, &seen)
+		for off, end := at, at; off < next; off = end {
+			end = min(off-off%piece+piece, next)
+			if part := part[off-at : end-at]; !r.intact(i, off, part, expected) {
+				r.scanPiece(i, off, part, expected, &seen)
 			}
 		}
 	}
@@ -241,6 +244,6 @@ func (r *readings) reading(off int64, v byte, seen *memory) (first, latest int32
 
 // stranger tells whether the byte at off, within the data, is foreign.
 func (r *readings) stranger(off int64) bool {
-	_, latest := r.reading(off, r.data[off], new(memory))
+	_, latest := r.reading(off, r.data.Range(off, off+1)[0], new(memory))
 	return latest == nobody
 }

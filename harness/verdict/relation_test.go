@@ -60,12 +60,12 @@ func TestJudgeIsPure(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := drawHistory(t, drawPlan(t))
 		s := drawDamage(t, h)
-		records, data := slices.Clone(h.Records), bytes.Clone(s.Data)
+		records, data := slices.Clone(h.Records), bytes.Clone(bytesOf(s))
 		first := Judge(h, s)
 		if diff := cmp.Diff(first, Judge(h, s)); diff != "" {
 			t.Fatalf("second verdict differs: %s", diff)
 		}
-		if !slices.Equal(records, h.Records) || !bytes.Equal(data, s.Data) {
+		if !slices.Equal(records, h.Records) || !bytes.Equal(data, bytesOf(s)) {
 			t.Fatal("the case was changed")
 		}
 	})
@@ -121,7 +121,7 @@ func TestLargeSegments(t *testing.T) {
 			t.Fatal(err)
 		}
 		st := tell(p, p.Count, rapid.IntRange(0, p.Count).Draw(t, "acked"))
-		data := st.survivors.Data
+		data := st.data()
 		for range rapid.IntRange(0, 4).Draw(t, "damages") {
 			from := int64(rapid.IntRange(0, len(data)/piece).Draw(t, "sector")*piece + rapid.IntRange(-2, 2).Draw(t, "edge"))
 			from = min(max(from, 0), int64(len(data))-1)

@@ -22,7 +22,7 @@ func TestRounding(t *testing.T) {
 			st := tell(byteAppend(900), 600, 600).resize(c.size)
 			st.survivors.Rounding = c.rounding
 			if c.stain > 0 {
-				st.survivors.Data[c.stain] = 7
+				st.data()[c.stain] = 7
 			}
 			r := Judge(st.history, st.survivors)
 			if (r.Size == "") != c.right || r.Counts.Kept != 600 {

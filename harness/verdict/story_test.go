@@ -64,9 +64,18 @@ func tell(p workload.Plan, started, acked int) *story {
 	for k := 0; k <= acked; k++ {
 		st.history.Records = append(st.history.Records, ledger.Record{Op: uint64(k), Synced: true})
 	}
-	st.survivors = Survivors{Exists: true, Size: p.SizeAfter(started), Data: make([]byte, p.SizeAfter(started))}
-	p.Content(started, 0, st.survivors.Data)
+	st.survivors = Survivors{Exists: true, Size: p.SizeAfter(started), Data: make(Bytes, p.SizeAfter(started))}
+	p.Content(started, 0, st.data())
 	return st
+}
+
+// data is the file's content.
+func (st *story) data() []byte { return bytesOf(st.survivors) }
+
+// bytesOf is the content of survivors that are in memory.
+func bytesOf(s Survivors) []byte {
+	b, _ := s.Data.(Bytes)
+	return b
 }
 
 // fail lets ops return an error.
@@ -79,13 +88,13 @@ func (st *story) fail(ops ...int) *story {
 
 // rewind puts a part of the file back to what it was after op k.
 func (st *story) rewind(k int, off, n int64) *story {
-	st.history.Plan.Content(k, off, st.survivors.Data[off:off+n])
+	st.history.Plan.Content(k, off, st.data()[off:off+n])
 	return st
 }
 
 // write puts bytes into the file.
 func (st *story) write(off int64, b ...byte) *story {
-	copy(st.survivors.Data[off:], b)
+	copy(st.data()[off:], b)
 	return st
 }
 
@@ -95,7 +104,7 @@ func (st *story) zero(off, n int64) *story { return st.write(off, make([]byte, n
 // resize cuts the file, or lengthens it with zeros.
 func (st *story) resize(n int64) *story {
 	st.survivors.Size = n
-	st.survivors.Data = append(slices.Clone(st.survivors.Data), make([]byte, max(0, n-int64(len(st.survivors.Data))))...)[:n]
+	st.survivors.Data = Bytes(append(slices.Clone(st.data()), make([]byte, max(0, n-int64(len(st.data()))))...)[:n])
 	return st
 }
 
@@ -443,7 +452,7 @@ func TestHolesOfAppend(t *testing.T) {
 	}
 	// Op 31 has not begun: its place is a hole beyond the end, and its stamp is foreign even there.
 	st = tell(p, 30, 30).resize(29_100)
-	st.survivors.Data[29_099] = workload.Stamp(2, 29_099, 31)
+	st.data()[29_099] = workload.Stamp(2, 29_099, 31)
 	if r := Judge(st.history, st.survivors); r.Ops[29].Class != Foreign {
 		t.Errorf("op 30 is %s, want foreign", r.Ops[29].Class)
 	}
@@ -529,7 +538,7 @@ func TestEqualStamps(t *testing.T) {
 // TestSizeOfStatAndOfData has stat(2) and read(2) disagree.
 func TestSizeOfStatAndOfData(t *testing.T) {
 	st := tell(overwrite(10), 10, 10)
-	st.survivors.Data = st.survivors.Data[:9_700]
+	st.survivors.Data = Bytes(st.data()[:9_700])
 	r := Judge(st.history, st.survivors)
 	if r.Size != "10000 bytes, but only 9700 of them could be read" || r.Setup.Class != Lost {
 		t.Errorf("short data: %q, setup %s", r.Size, r.Setup.Class)

@@ -40,8 +40,8 @@ type History struct {
 // Survivors is what recovery left of the plan's file.
 type Survivors struct {
 	Exists bool
-	Size   int64  // as stat(2) says
-	Data   []byte // the file's content from offset 0; Size bytes, or as many as the plan can have written where Size is more
+	Size   int64   // as stat(2) says
+	Data   Content // the file's, from offset 0: Size bytes, or as many as the plan can have written where Size is more; nil: none
 	// Rounding is the block size of a file system whose checker made the file's
 	// size good before it was mounted, in bytes: e2fsck, which finds a block behind
 	// the end of a file that was cut off while it grew, moves the end to that of

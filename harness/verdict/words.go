@@ -8,10 +8,10 @@ import (
 	"powercut/guest/workload"
 )
 
-// size says what is wrong with the file's size, or nothing. Between what was
+// badSize says what is wrong with the file's size, or nothing. Between what was
 // promised and what the ops that had begun can have made of it each size is
 // right.
-func (j *judge) size() string {
+func (j *judge) badSize() string {
 	if !j.exists {
 		return "" // Setup says so
 	}
@@ -27,8 +27,8 @@ func (j *judge) size() string {
 		return fmt.Sprintf("%d bytes, but no op that had begun makes it larger than %d", j.stat, most)
 	case j.stat < least:
 		return fmt.Sprintf("%d bytes, but %d were acknowledged", j.stat, least)
-	case int64(len(j.data)) < j.stat:
-		return fmt.Sprintf("%d bytes, but only %d of them could be read", j.stat, len(j.data))
+	case j.size < j.stat:
+		return fmt.Sprintf("%d bytes, but only %d of them could be read", j.stat, j.size)
 	}
 	return ""
 }
@@ -39,10 +39,15 @@ func (j *judge) rounded(most int64) bool {
 	if j.rounding <= 0 || j.plan.Kind != workload.Append {
 		return false
 	}
-	if j.stat != (most+j.rounding-1)/j.rounding*j.rounding || int64(len(j.data)) < j.stat {
+	if j.stat != (most+j.rounding-1)/j.rounding*j.rounding || j.size < j.stat {
 		return false
 	}
-	return !slices.ContainsFunc(j.data[most:], func(b byte) bool { return b != 0 })
+	for from := most; from < j.size; from += chunk {
+		if slices.ContainsFunc(j.data.Range(from, min(from+chunk, j.size)), func(b byte) bool { return b != 0 }) {
+			return false
+		}
+	}
+	return true
 }
 
 // describe puts a level into words.
@@ -51,7 +56,7 @@ func (j *judge) describe(level int32) string {
 	case level == ended && !j.exists:
 		return "the file is missing"
 	case level == ended:
-		return fmt.Sprintf("the file ends at %d", len(j.data))
+		return fmt.Sprintf("the file ends at %d", j.size)
 	case level == blank:
 		return "zeros"
 	case level == 0:
@@ -72,7 +77,7 @@ func (j *judge) quote(e workload.Extent) string {
 		if off > e.Offset {
 			noun = "bytes"
 		}
-		fmt.Fprintf(&text, " 0x%02x", j.data[off])
+		fmt.Fprintf(&text, " 0x%02x", j.data.Range(off, off+1)[0])
 	}
 	return noun + text.String() + " that no op wrote there"
 }
