@@ -45,6 +45,13 @@ type Selection struct {
 
 func (s *Selection) has(i int) bool { return s.in[i/64]>>(i%64)&1 != 0 }
 
+// Row is sectors that follow one another, by their places among those that the log
+// changes: From up to To.
+type Row struct {
+	From int32 `json:"from"`
+	To   int32 `json:"to"`
+}
+
 // run is a row of sectors of the drive that the log changes.
 type run struct {
 	from, to int64 // on the drive
@@ -117,11 +124,13 @@ func (h *Hasher) begin() {
 }
 
 // Select makes a selection of sectors.
-func (h *Hasher) Select(sectors []int32) *Selection {
+func (h *Hasher) Select(sectors []Row) *Selection {
 	s := &Selection{in: make([]uint64, (len(h.durable)+63)/64)}
-	for _, i := range sectors {
-		s.in[i/64] |= 1 << (i % 64)
-		s.sum += h.worth(int(i), h.durable[i])
+	for _, r := range sectors {
+		for i := r.From; i < r.To; i++ {
+			s.in[i/64] |= 1 << (i % 64)
+			s.sum += h.worth(int(i), h.durable[i])
+		}
 	}
 	h.selections = append(h.selections, s)
 	return s
@@ -173,16 +182,18 @@ func (h *Hasher) Hash(s State) (uint64, error) {
 
 // HashOf returns the hash of some sectors' content, in the state of a snapshot; where
 // that is nil, in the state that Hash was asked for last.
-func (h *Hasher) HashOf(snapshot []uint64, sectors []int32) uint64 {
+func (h *Hasher) HashOf(snapshot []uint64, sectors []Row) uint64 {
 	sum := uint64(0)
-	for _, i := range sectors {
-		content := uint64(0)
-		if snapshot != nil {
-			content = snapshot[i]
-		} else {
-			content = h.here(int(i))
+	for _, r := range sectors {
+		for i := int(r.From); i < int(r.To); i++ {
+			content := uint64(0)
+			if snapshot != nil {
+				content = snapshot[i]
+			} else {
+				content = h.here(i)
+			}
+			sum += h.worth(i, content)
 		}
-		sum += h.worth(int(i), content)
 	}
 	return sum
 }
@@ -196,14 +207,14 @@ func (h *Hasher) Snapshot() []uint64 {
 	return out
 }
 
-// Changed returns which of length bytes at offset are sectors that the log changes.
-func (h *Hasher) Changed(offset, length int64) (sectors []int32) {
+// Changed returns which of length bytes at offset are sectors that the log changes,
+// ascending.
+func (h *Hasher) Changed(offset, length int64) (sectors []Row) {
 	from, to := offset/disk.SectorSize, (offset+length+disk.SectorSize-1)/disk.SectorSize
 	for i := h.runAt(from); i < len(h.runs) && h.runs[i].from < to; i++ {
 		r := h.runs[i]
-		for s := max(from, r.from); s < min(to, r.to); s++ {
-			sectors = append(sectors, int32(r.first+int(s-r.from)))
-		}
+		place := func(sector int64) int32 { return int32(r.first + int(sector-r.from)) }
+		sectors = append(sectors, Row{From: place(max(from, r.from)), To: place(min(to, r.to))})
 	}
 	return sectors
 }

@@ -7,10 +7,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"powercut/guest/wire"
-	"powercut/guest/workload"
 	"powercut/harness/campaign"
 	"powercut/harness/crash"
 	"powercut/harness/disk"
@@ -18,8 +18,17 @@ import (
 	"powercut/harness/verdict"
 )
 
-// checkLimit bounds the recovery of one state; a guest that takes longer hangs.
-const checkLimit = 60 * time.Second
+// A guest that takes longer for the recovery of one state hangs: more than checkLimit, and for
+// each byte of the file what it takes at slowest.
+const (
+	checkLimit = 60 * time.Second
+	slowest    = 2 << 20 // bytes a second
+)
+
+// limit bounds one request to the guest.
+func (c *checker) limit() time.Duration {
+	return checkLimit + time.Duration(c.subject.Call.Plan.ReadLimit()/slowest)*time.Second
+}
 
 // outcome is what recovery made of a state: all that a verdict depends on beside the
 // history.
@@ -28,12 +37,12 @@ type outcome struct {
 	exists   bool
 	size     int64 // of the file
 	rounding int64 // see verdict.Survivors
-	digests  []uint64
+	file     file
 	key      uint64 // names all of that
-	// needed holds the sectors of the state that the outcome depends on, by their place
-	// among those that the log changes, ascending: what recovery and read-back looked at, but
-	// for the plain blocks of the file.
-	needed []int32
+	// needed holds the sectors of the state that the outcome depends on, of those that the
+	// log changes, ascending: what recovery and read-back looked at, but for the plain blocks
+	// of the file.
+	needed []crash.Row
 	hash   uint64 // of these in the state that was checked
 	plain  []plain
 	// second is what the file system's own checker says against the recovered state, and
@@ -66,7 +75,7 @@ type checker struct {
 	subject  *Subject
 	folder   string // for the guest; emptied with each fork
 	builder  *crash.Builder
-	changed  func(offset, length int64) []int32 // see crash.Hasher
+	changed  func(offset, length int64) []crash.Row // see crash.Hasher
 	journal  journal
 	contents *contents
 	fsck     *fsck // nil: nobody is asked for a second opinion
@@ -119,14 +128,15 @@ func (c *checker) check(ctx context.Context, s crash.State) (*outcome, error) {
 	}
 	begun := time.Now()
 	c.drive.put(image.Media)
-	o, watched, err := c.recover(ctx)
-	if _, _, broken := c.drive.seen(); broken != nil {
+	o, digests, watched, err := c.recover(ctx)
+	read, broken := c.drive.seen()
+	if broken != nil {
 		return nil, fmt.Errorf("read crash state %q: %w", s, broken)
 	}
 	if err != nil {
 		return nil, errors.Join(err, c.close())
 	}
-	if err := c.note(o, watched, image.Media); err != nil {
+	if err := c.note(o, digests, watched, read, image.Media); err != nil {
 		return nil, err
 	}
 	if c.fsck != nil && o.recovery.Class == verdict.Recovered {
@@ -134,9 +144,10 @@ func (c *checker) check(ctx context.Context, s crash.State) (*outcome, error) {
 			return nil, errors.Join(err, c.close())
 		}
 	}
-	if err := c.learn(ctx, o); err != nil {
+	if err := c.learn(ctx, o, digests); err != nil {
 		return nil, errors.Join(err, c.close())
 	}
+	o.finish()
 	o.times.Total = time.Since(begun)
 	if o.recovery.Class != verdict.Recovered {
 		return o, c.close()
@@ -144,31 +155,34 @@ func (c *checker) check(ctx context.Context, s crash.State) (*outcome, error) {
 	return o, nil
 }
 
-// recover asks the guest. What it saw of its recovery is nil where it did not get that far.
-func (c *checker) recover(ctx context.Context) (*outcome, *wire.Watched, error) {
-	limited, cancel := context.WithTimeout(ctx, checkLimit)
+// recover asks the guest. The digests are those of the file's blocks; what it saw of its
+// recovery is nil where it did not get that far.
+func (c *checker) recover(ctx context.Context) (*outcome, []uint64, *wire.Watched, error) {
+	limited, cancel := context.WithTimeout(ctx, c.limit())
 	defer cancel()
 	console := campaign.Console{Path: filepath.Join(c.folder, machine.ConsoleFile), From: c.said}
 	told, digests, err := c.guest.Digest(limited, c.subject.Mount, c.subject.Call.Plan, blockSize)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil, nil, ctx.Err()
+			return nil, nil, nil, ctx.Err()
 		}
-		v, err := campaign.Explain(limited, console, checkLimit, err)
-		return &outcome{recovery: v}, nil, err
+		v, err := campaign.Explain(limited, console, c.limit(), err)
+		return &outcome{recovery: v}, nil, nil, err
 	}
 	o := &outcome{recovery: verdict.Recovery{Class: verdict.Recovered}}
 	if told.Stage != "" || c.spoke() {
 		o.recovery = campaign.JudgeRecovery(told, console)
 	}
-	if o.recovery.Class == verdict.Recovered {
-		o.exists, o.size, o.digests = told.Exists, told.Size, digests
+	if o.recovery.Class != verdict.Recovered {
+		digests = nil
+	} else {
+		o.exists, o.size = told.Exists, told.Size
 		if c.subject.Mount.Check {
 			o.rounding = told.BlockSize
 		}
 	}
 	o.times = phases{Fsck: time.Duration(told.FsckTime), Mount: time.Duration(told.MountTime), Read: time.Duration(told.ReadTime)}
-	return o, told.Watched, nil
+	return o, digests, told.Watched, nil
 }
 
 // spoke tells whether the guest's kernel has said anything since it was asked last.
@@ -181,31 +195,50 @@ func (c *checker) spoke() bool {
 	return true
 }
 
-// note fills in what follows from the rest of an outcome.
-func (c *checker) note(o *outcome, w *wire.Watched, media io.ReaderAt) error {
-	read, _, _ := c.drive.seen()
-	skip, err := c.unneeded(o, w, read, media)
-	if err != nil {
+// size is how much of the outcome's file was read, in bytes.
+func (c *checker) size(o *outcome) int64 { return min(o.size, c.subject.Call.Plan.ReadLimit()) }
+
+// note fills in what the outcome depends on, of what was read.
+func (c *checker) note(o *outcome, digests []uint64, w *wire.Watched, read tally, media io.ReaderAt) error {
+	if err := c.forget(o, digests, w, read, media); err != nil {
 		return err
 	}
-	for s := range read {
-		if !skip[s] {
-			o.needed = append(o.needed, c.changed(s*disk.SectorSize, disk.SectorSize)...)
+	for from, to := range read.rows() {
+		for _, r := range c.changed(from*disk.SectorSize, (to-from)*disk.SectorSize) {
+			if n := len(o.needed); n > 0 && o.needed[n-1].To == r.From {
+				o.needed[n-1].To = r.To
+			} else {
+				o.needed = append(o.needed, r)
+			}
 		}
 	}
-	o.finish()
 	return nil
 }
 
-// learn gets the content of those blocks of the outcome's file that nobody knows yet.
-// The guest has just recovered the state.
-func (c *checker) learn(ctx context.Context, o *outcome) error {
-	size := min(o.size, c.subject.Call.Plan.ReadLimit())
-	blocks := c.contents.missing(o.digests, size)
-	if len(blocks) == 0 {
-		return nil
+// atOnce is how many blocks a guest is asked for at once.
+const atOnce = 1 << 14
+
+// learn says what the file holds, and gets the content of those blocks that nobody knows
+// yet. The guest has just recovered the state.
+func (c *checker) learn(ctx context.Context, o *outcome, digests []uint64) error {
+	file, unknown := c.contents.file(digests, c.size(o))
+	for blocks := range slices.Chunk(unknown, atOnce) {
+		if err := c.fetch(ctx, blocks); err != nil {
+			return err
+		}
 	}
-	limited, cancel := context.WithTimeout(ctx, checkLimit)
+	if len(unknown) > 0 {
+		if _, again := c.contents.file(digests, c.size(o)); len(again) > 0 {
+			return fmt.Errorf("read the recovered file: block %d is not the same the second time", again[0])
+		}
+	}
+	o.file = file
+	return nil
+}
+
+// fetch gets the content of some blocks of the file.
+func (c *checker) fetch(ctx context.Context, blocks []int64) error {
+	limited, cancel := context.WithTimeout(ctx, c.limit())
 	defer cancel()
 	content, err := c.guest.Blocks(limited, c.subject.Mount, c.subject.Call.Plan, blockSize, blocks)
 	if err != nil {
@@ -214,17 +247,14 @@ func (c *checker) learn(ctx context.Context, o *outcome) error {
 	for _, b := range content {
 		c.contents.add(b)
 	}
-	if again := c.contents.missing(o.digests, size); len(again) > 0 {
-		return fmt.Errorf("read the recovered file: block %d is not the same the second time", again[0])
-	}
 	return nil
 }
 
 // survivors turns an outcome into what a verdict is made of.
-func (o *outcome) survivors(p workload.Plan, c *contents) verdict.Survivors {
+func (o *outcome) survivors(c *contents) verdict.Survivors {
 	s := verdict.Survivors{Exists: o.exists, Size: o.size, Rounding: o.rounding}
 	if o.exists {
-		s.Data = verdict.Bytes(c.bytes(o.digests, min(o.size, p.ReadLimit())))
+		s.Data = c.view(o.file)
 	}
 	return s
 }

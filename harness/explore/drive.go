@@ -17,7 +17,7 @@ type drive struct {
 	mu      sync.Mutex // guards all below; a reply is sent after it is given back
 	media   io.ReaderAt
 	written map[int64][]byte // sectors
-	read    map[int64]int    // sectors of the state itself that were asked for, and how often
+	read    tally            // of the state itself
 	err     error            // the first failure to read the state
 	closed  bool
 }
@@ -40,15 +40,15 @@ func (zeros) ReadAt(p []byte, _ int64) (int, error) {
 func (d *drive) put(media io.ReaderAt) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.media, d.written, d.read, d.err = media, map[int64][]byte{}, map[int64]int{}, nil
+	d.media, d.written, d.read, d.err = media, map[int64][]byte{}, tally{}, nil
 }
 
-// seen returns the sectors of the state that were read since it was put in, with how
-// often each was, and how many were written. It fails where the state could not be read.
-func (d *drive) seen() (read map[int64]int, written int, err error) {
+// seen says what of the state was read since it was put in. It fails where the state could
+// not be read.
+func (d *drive) seen() (tally, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.read, len(d.written), d.err
+	return d.read, d.err
 }
 
 // Export implements machine.Drive.
@@ -97,7 +97,7 @@ var blank [disk.SectorSize]byte
 
 // fill answers a read, and counts the sectors of the state that it is given.
 func (d *drive) fill(p []byte, first int64) error {
-	err := d.content(p, first, func(sector int64) { d.read[sector]++ })
+	err := d.content(p, first, d.read.count)
 	if err == nil {
 		return nil
 	}

@@ -156,9 +156,7 @@ func Explore(ctx context.Context, s *Subject, o Options) (*Report, error) {
 	if err := e.static(); err != nil {
 		return e.report, err
 	}
-	if err := e.resume(); err != nil {
-		return e.report, err
-	}
+	e.resume()
 	working, cancel := context.WithCancel(ctx)
 	var crew sync.WaitGroup
 	ends := make([]error, max(1, o.Jobs))
@@ -427,7 +425,7 @@ func (e *exploration) judge(h verdict.History, o *outcome) Verdict {
 	key := judged{outcome: o.key, started: h.Started, acked: uint64(len(h.Records))}
 	v, ok := e.verdicts[key]
 	if !ok {
-		result := verdict.Judge(h, o.survivors(h.Plan, e.contents))
+		result := verdict.Judge(h, o.survivors(e.contents))
 		v = Verdict{Recovery: o.recovery, Result: &result, Runs: runsOf(result.Ops)}
 		result.Ops, _ = broken(&result) // the others are many, and of no use
 		e.verdicts[key] = v

@@ -2,15 +2,18 @@ package explore
 
 import (
 	"bytes"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"powercut/guest/ledger"
 	"powercut/guest/workload"
 	"powercut/harness/blocklog"
 	"powercut/harness/crash"
@@ -32,7 +35,7 @@ func digests(file []byte) (out []uint64) {
 }
 
 // TestContents: whatever a file holds, it is known once what nobody can derive was
-// fetched, and comes back byte for byte; what it held after some op is never fetched.
+// fetched, and comes back byte for byte; what it held after some op, and zeros, are never fetched.
 func TestContents(t *testing.T) {
 	p := plan()
 	rapid.Check(t, func(t *rapid.T) {
@@ -41,23 +44,145 @@ func TestContents(t *testing.T) {
 		k := rapid.IntRange(0, p.Count).Draw(t, "op")
 		p.Content(k, 0, file)
 		sizes := int64(len(file))
-		if sizes == p.Size {
-			if got := c.missing(digests(file), sizes); len(got) > 0 {
-				t.Fatalf("after op %d blocks %v are to be fetched", k, got)
-			}
+		if rapid.Bool().Draw(t, "zeros") {
+			clear(file[:len(file)/blockSize*blockSize])
+		}
+		if f, unknown := c.file(digests(file), sizes); len(unknown) > 0 || !f.planned() {
+			t.Fatalf("after op %d blocks %v are to be fetched", k, unknown)
 		}
 		if len(file) > 0 && rapid.Bool().Draw(t, "spoil") {
 			file[rapid.IntRange(0, len(file)-1).Draw(t, "where")] ^= 0x5a
+			copy(file[len(file)/2:], file) // of what is foreign some is there twice
 		}
 		d := digests(file)
-		for _, b := range c.missing(d, sizes) {
+		first, unknown := c.file(d, sizes)
+		for _, b := range unknown {
 			c.add(file[b*blockSize:][:length(b, sizes)])
 		}
-		if again := c.missing(d, sizes); len(again) > 0 {
-			t.Fatalf("blocks %v are still unknown", again)
+		f, again := c.file(d, sizes)
+		if len(again) > 0 || !slices.Equal(f.rows, first.rows) {
+			t.Fatalf("blocks %v are still unknown, rows %v, and before %v", again, f.rows, first.rows)
 		}
-		if got := c.bytes(d, sizes); !bytes.Equal(got, file) {
+		if got := all(c.view(f)); !bytes.Equal(got, file) {
 			t.Fatal("another file came back")
+		}
+		from := rapid.IntRange(0, len(file)).Draw(t, "from")
+		to := rapid.IntRange(from, len(file)).Draw(t, "to")
+		if v := c.view(f); from < to && !bytes.Equal(v.Range(int64(from), int64(to)), file[from:to]) {
+			t.Fatalf("other bytes from %d up to %d", from, to)
+		}
+	})
+}
+
+// all is the whole of a file.
+func all(v *view) (b []byte) {
+	for from := int64(0); from < v.Size(); from += verdict.MaxRange {
+		b = append(b, v.Range(from, min(v.Size(), from+verdict.MaxRange))...)
+	}
+	return b
+}
+
+// TestFile: a file that is put together of parts of others is that which is made at once.
+func TestFile(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func(label string, n int) (f file, list []int) {
+			f.size = int64(n) * blockSize
+			for i := range n {
+				list = append(list, rapid.IntRange(0, 2).Draw(t, label))
+				f.add(row{First: int64(i), Op: list[i]})
+			}
+			return f, list
+		}
+		n := rapid.IntRange(1, 20).Draw(t, "blocks")
+		a, as := draw("one", n)
+		b, bs := draw("other", n)
+		from := rapid.IntRange(0, n).Draw(t, "from")
+		to := rapid.IntRange(from, n).Draw(t, "to")
+		got, want := file{size: a.size}, file{size: a.size}
+		got.addFrom(a, 0, int64(from))
+		got.addFrom(b, int64(from), int64(to))
+		got.addFrom(a, int64(to), int64(n))
+		for i, op := range slices.Concat(as[:from], bs[from:to], as[to:]) {
+			want.add(row{First: int64(i), Op: op})
+		}
+		if !slices.Equal(got.rows, want.rows) {
+			t.Fatalf("%v up to %d, then %v up to %d: %v, want %v", a.rows, from, b.rows, to, got.rows, want.rows)
+		}
+	})
+}
+
+// TestLargeFile: of a file of a GiB in which one block is not as it should be, next to nothing
+// is kept, and its judge finds the one byte that is wrong, without the file in memory.
+func TestLargeFile(t *testing.T) {
+	const at, most = 700_000_001, 8 << 20
+	p := workload.Plan{Kind: workload.Overwrite, Path: "f", Size: 1 << 30, Count: 50, Bytes: 1, Stride: 512, Allocate: workload.Sparse, Call: workload.Fsync, Seed: 7}
+	c := newContents(p, p.Count)
+	told, buf := make([]uint64, p.Size/blockSize), make([]byte, blockSize)
+	for i := range told {
+		told[i] = zeroDigest
+		if block := int64(i); len(c.writers[block]) > 0 || block == at/blockSize {
+			p.Content(p.Count, block*blockSize, buf)
+			if block == at/blockSize {
+				buf[at%blockSize] = 0x5a
+			}
+			told[i] = workload.Digest(buf)
+		}
+	}
+	h := verdict.History{Plan: p, Started: uint64(p.Count)}
+	for k := range p.Count + 1 {
+		h.Records = append(h.Records, ledger.Record{Op: uint64(k), Synced: true})
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f, unknown := c.file(told, p.Size)
+	if want := []int64{at / blockSize}; !slices.Equal(unknown, want) || len(f.rows) > 12 {
+		t.Fatalf("blocks %v are to be fetched, want %v; rows %v", unknown, want, f.rows)
+	}
+	block := make([]byte, blockSize)
+	block[at%blockSize] = 0x5a
+	c.add(block)
+	o := &outcome{exists: true, size: p.Size, file: f}
+	r := verdict.Judge(h, o.survivors(c))
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > most {
+		t.Errorf("%d bytes of memory were taken, at most %d are for a file of any size", took, most)
+	}
+	if r.Stray == nil || r.Stray.Extent != (workload.Extent{Offset: at, Length: 1}) || r.Counts.Kept != p.Count {
+		t.Errorf("stray %+v, counts %+v", r.Stray, r.Counts)
+	}
+}
+
+// TestTally: it counts as a map does.
+func TestTally(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		got, want := tally{}, map[int64]int{}
+		places := rapid.SampledFrom([]int64{0, 1, 2, 5, tallied - 1, tallied, tallied + 1, 3*tallied - 1, 3 * tallied})
+		for range rapid.IntRange(0, 30).Draw(t, "steps") {
+			from := places.Draw(t, "from")
+			to := max(from, places.Draw(t, "to"))
+			if rapid.IntRange(0, 4).Draw(t, "forget") == 0 {
+				got.forget(from, to)
+				maps.DeleteFunc(want, func(s int64, _ int) bool { return from <= s && s < to })
+			} else {
+				got.count(from)
+				want[from]++
+			}
+			every, once := true, true
+			for s := from; s < to; s++ {
+				every, once = every && want[s] > 0, once && want[s] == 1
+			}
+			if got.all(from, to, false) != every || got.all(from, to, true) != once {
+				t.Fatalf("from %d up to %d: all were read: %v, once: %v; want %v, %v", from, to, got.all(from, to, false), got.all(from, to, true), every, once)
+			}
+		}
+		var sectors []int64
+		for from, to := range got.rows() {
+			for ; from < to; from++ {
+				sectors = append(sectors, from)
+			}
+		}
+		if !slices.Equal(sectors, slices.Sorted(maps.Keys(want))) {
+			t.Fatalf("sectors %v, want %v", sectors, want)
 		}
 	})
 }
@@ -106,13 +231,13 @@ func TestDrive(t *testing.T) {
 				}
 			}
 		}
-		got, _, err := d.seen()
-		if err != nil || len(got) != len(read) {
-			t.Fatalf("read %v, %v; want %v", got, err, read)
+		got, err := d.seen()
+		if err != nil {
+			t.Fatal(err)
 		}
-		for s := range read {
-			if got[s] != read[s] {
-				t.Fatalf("sector %d was read %d times, want %d", s, got[s], read[s])
+		for s := range int64(16) {
+			if got.all(s, s+1, false) != (read[s] > 0) || got.all(s, s+1, true) != (read[s] == 1) {
+				t.Fatalf("sector %d was read %d times, and that is not what was seen", s, read[s])
 			}
 		}
 		d.Close()
@@ -194,13 +319,20 @@ func TestStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	needed, places := []crash.Row{{From: 1, To: 4}, {From: 7, To: 8}}, []workload.Extent{{Offset: 5 * 512, Length: 512}, {Offset: 4 * 512, Length: 512}}
+	changed := func(offset, _ int64) []crash.Row {
+		return []crash.Row{{From: int32(offset / 512), To: int32(offset/512) + 1}}
+	}
 	for n := range uint64(3) {
-		o := &outcome{recovery: verdict.Recovery{Class: verdict.Recovered}, exists: true, digests: []uint64{n}}
-		o.needed, o.hash = []int32{1, 2, 3, 7}, n
-		o.plain = []plain{{block: 0, length: 600, places: []int64{5, 4}, sectors: []int32{5, 4}, held: 9}}
+		o := &outcome{recovery: verdict.Recovery{Class: verdict.Recovered}, exists: true, size: 600, file: file{size: 600, rows: []row{{Op: int(n)}}}}
+		o.needed, o.hash = needed, n
+		o.plain = []plain{{block: 0, length: 600, places: places, sectors: sectorsOf(places, changed), held: 9}}
 		if err := s.add(n, o); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := s.add(7, &outcome{file: file{rows: []row{{Op: fetched, digest: 8}}}}); err != nil { // is not kept
+		t.Fatal(err)
 	}
 	s.Close()
 	b, err := os.ReadFile(path)
@@ -215,12 +347,13 @@ func TestStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer again.Close()
-	if len(again.old) != 2 || again.old[1].Digests[0] != 1 || !again.old[1].Exists {
+	if len(again.old) != 2 || !again.old[1].Exists {
 		t.Errorf("kept: %+v", again.old)
 	}
-	o := again.old[1].outcome(func(offset, _ int64) []int32 { return []int32{int32(offset / 512)} })
+	o := again.old[1].outcome(1000, changed)
 	p := o.plain[0]
-	if o.hash != 1 || !slices.Equal(o.needed, []int32{1, 2, 3, 7}) || p.held != 9 || p.length != 600 || !slices.Equal(p.places, []int64{5, 4}) || !slices.Equal(p.sectors, []int32{5, 4}) {
+	if o.hash != 1 || o.file.size != 600 || !slices.Equal(o.file.rows, []row{{Op: 1}}) || !slices.Equal(o.needed, needed) ||
+		p.held != 9 || p.length != 600 || !slices.Equal(p.places, places) || !slices.Equal(p.sectors, sectorsOf(places, changed)) {
 		t.Errorf("kept: %+v", o)
 	}
 	if _, err := OpenStore(path, "another", true); err == nil || !strings.Contains(err.Error(), "of another recording") {

@@ -2,18 +2,15 @@ package explore
 
 import (
 	"encoding/binary"
-	"slices"
 
 	"github.com/cespare/xxhash/v2"
 
 	"powercut/harness/crash"
 )
 
-// finish sorts what was needed, and names the outcome.
+// finish names the outcome.
 func (o *outcome) finish() {
-	slices.Sort(o.needed)
-	h := xxhash.New()
-	b := make([]byte, 0, 64+8*len(o.digests))
+	var b []byte
 	b = append(b, o.recovery.Class...)
 	b = append(b, 0)
 	b = append(b, o.recovery.Detail...)
@@ -22,11 +19,12 @@ func (o *outcome) finish() {
 		b = append(b, 1)
 	}
 	b = binary.LittleEndian.AppendUint64(b, uint64(o.size))
-	for _, d := range o.digests {
-		b = binary.LittleEndian.AppendUint64(b, d)
+	for _, r := range o.file.rows {
+		b = binary.LittleEndian.AppendUint64(b, uint64(r.First))
+		b = binary.LittleEndian.AppendUint64(b, uint64(r.Op))
+		b = binary.LittleEndian.AppendUint64(b, r.digest)
 	}
-	h.Write(b) //nolint:errcheck // never fails
-	o.key = h.Sum64()
+	o.key = xxhash.Sum64(b)
 }
 
 // index knows the outcomes of states that were checked: by all of their content, and
@@ -62,9 +60,10 @@ func (x *index) add(content uint64, o *outcome, h *crash.Hasher, snapshot []uint
 // put takes an outcome whose hashes are known.
 func (x *index) put(content uint64, o *outcome, h *crash.Hasher) {
 	x.equal[content] = o
-	b := make([]byte, 0, 4*len(o.needed))
-	for _, s := range o.needed {
-		b = binary.LittleEndian.AppendUint32(b, uint32(s))
+	b := make([]byte, 0, 8*len(o.needed))
+	for _, r := range o.needed {
+		b = binary.LittleEndian.AppendUint32(b, uint32(r.From))
+		b = binary.LittleEndian.AppendUint32(b, uint32(r.To))
 	}
 	key := xxhash.Sum64(b)
 	g := x.byNeed[key]

@@ -8,7 +8,8 @@ import (
 	"io"
 	"os"
 
-	"powercut/harness/disk"
+	"powercut/guest/workload"
+	"powercut/harness/crash"
 	"powercut/harness/verdict"
 )
 
@@ -26,46 +27,21 @@ type kept struct {
 	Exists   bool             `json:"exists"`
 	Size     int64            `json:"size"`
 	Rounding int64            `json:"rounding,omitempty"`
-	Digests  []uint64         `json:"digests"`
+	File     []row            `json:"file"`
 	// What other states may be decided by it: see outcome.
-	Needed []span      `json:"needed"`
+	Needed []crash.Row `json:"needed"`
 	Hash   uint64      `json:"hash,string"`
 	Plain  []keptPlain `json:"plain,omitempty"`
 	Blind  string      `json:"blind,omitempty"`
 	Second string      `json:"second,omitempty"`
 }
 
-// keptPlain is a plain block of the file.
+// keptPlain is some plain blocks of the file.
 type keptPlain struct {
-	Block  int64  `json:"block"`
-	Length int64  `json:"length"`
-	Places []span `json:"places"` // sectors of the drive
-	Held   uint64 `json:"held,string"`
-}
-
-// span is a row of numbers: the first, and how many.
-type span [2]int64
-
-// spans joins numbers that follow one another.
-func spans[N int32 | int64](numbers []N) (out []span) {
-	for _, n := range numbers {
-		if k := len(out); k > 0 && out[k-1][0]+out[k-1][1] == int64(n) {
-			out[k-1][1]++
-		} else {
-			out = append(out, span{int64(n), 1})
-		}
-	}
-	return out
-}
-
-// numbers is the reverse of spans.
-func numbers[N int32 | int64](spans []span) (out []N) {
-	for _, s := range spans {
-		for i := range s[1] {
-			out = append(out, N(s[0]+i))
-		}
-	}
-	return out
+	Block  int64             `json:"block"`
+	Length int64             `json:"length"`
+	Places []workload.Extent `json:"places"`
+	Held   uint64            `json:"held,string"`
 }
 
 // head is the file's first line: what the outcomes depend on.
@@ -74,7 +50,7 @@ type head struct {
 	Of     string `json:"of"` // kernel, binary, log and disk, as the caller names them
 }
 
-const storeSchema = "powercut-explored/2"
+const storeSchema = "powercut-explored/3"
 
 // OpenStore opens the file at path for a subject that of names. With resume what is
 // there is kept, if it is of the same subject and whole; else it is begun anew.
@@ -142,17 +118,18 @@ func (s *Store) write(v any) error {
 	return err
 }
 
-// add keeps an outcome.
+// add keeps an outcome, if its file follows from the plan: others' bytes are not kept, and
+// they are checked again.
 func (s *Store) add(content uint64, o *outcome) error {
-	if s == nil {
+	if s == nil || !o.file.planned() {
 		return nil
 	}
 	k := kept{
-		Content: content, Recovery: o.recovery, Exists: o.exists, Size: o.size, Rounding: o.rounding, Digests: o.digests,
-		Needed: spans(o.needed), Hash: o.hash, Blind: o.blind, Second: o.second,
+		Content: content, Recovery: o.recovery, Exists: o.exists, Size: o.size, Rounding: o.rounding, File: o.file.rows,
+		Needed: o.needed, Hash: o.hash, Blind: o.blind, Second: o.second,
 	}
 	for _, p := range o.plain {
-		k.Plain = append(k.Plain, keptPlain{Block: p.block, Length: p.length, Places: spans(p.places), Held: p.held})
+		k.Plain = append(k.Plain, keptPlain{Block: p.block, Length: p.length, Places: p.places, Held: p.held})
 	}
 	if err := s.write(k); err != nil {
 		return fmt.Errorf("keep exploration: %w", err)
@@ -168,35 +145,26 @@ func (s *Store) Close() error {
 	return s.file.Close()
 }
 
-// resume takes up outcomes that were kept. Those with content that does not follow from
-// the plan are checked again: their bytes were not kept.
-func (e *exploration) resume() error {
+// resume takes up outcomes that were kept.
+func (e *exploration) resume() {
 	if e.options.Store == nil {
-		return nil
+		return
 	}
 	for _, k := range e.options.Store.old {
-		o := k.outcome(e.hasher.Changed)
-		if len(e.contents.missing(o.digests, min(o.size, e.subject.Call.Plan.ReadLimit()))) > 0 {
-			continue
-		}
-		o.finish()
-		e.index.put(k.Content, o, e.hasher)
+		e.index.put(k.Content, k.outcome(e.subject.Call.Plan.ReadLimit(), e.hasher.Changed), e.hasher)
 	}
-	return nil
+	e.options.Store.old = nil
 }
 
-// outcome is what was kept.
-func (k *kept) outcome(changed func(offset, length int64) []int32) *outcome {
+// outcome is what was kept, of a file of which limit bytes were read at most.
+func (k *kept) outcome(limit int64, changed func(offset, length int64) []crash.Row) *outcome {
 	o := &outcome{
-		recovery: k.Recovery, exists: k.Exists, size: k.Size, rounding: k.Rounding, digests: k.Digests,
-		needed: numbers[int32](k.Needed), hash: k.Hash, blind: k.Blind, second: k.Second,
+		recovery: k.Recovery, exists: k.Exists, size: k.Size, rounding: k.Rounding, file: file{size: min(k.Size, limit), rows: k.File},
+		needed: k.Needed, hash: k.Hash, blind: k.Blind, second: k.Second,
 	}
 	for _, p := range k.Plain {
-		b := plain{block: p.Block, length: p.Length, places: numbers[int64](p.Places), held: p.Held}
-		for _, s := range b.places {
-			b.sectors = append(b.sectors, changed(s*disk.SectorSize, disk.SectorSize)...)
-		}
-		o.plain = append(o.plain, b)
+		o.plain = append(o.plain, plain{block: p.Block, length: p.Length, places: p.Places, sectors: sectorsOf(p.Places, changed), held: p.Held})
 	}
+	o.finish()
 	return o
 }

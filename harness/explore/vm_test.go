@@ -184,7 +184,7 @@ func TestLikeAKill(t *testing.T) {
 			if !state.Equal(own) {
 				continue
 			}
-			got := verdict.Judge(s.Call.History(s.Call.Cut), o.survivors(s.Call.Plan, c.contents))
+			got := verdict.Judge(s.Call.History(s.Call.Cut), o.survivors(c.contents))
 			if d := cmp.Diff(doc.Calls[0].Counts, got.Counts); d != "" {
 				t.Errorf("%s, state %q: counts (-run +checker):\n%s", name, own, d)
 			}
@@ -199,7 +199,7 @@ func TestLikeAKill(t *testing.T) {
 func newChecker(s *Subject) *checker {
 	return &checker{
 		subject: s, folder: filepath.Join(s.Folder, "one"), builder: crash.NewBuilder(s.Base, s.Call.Log),
-		changed: func(int64, int64) []int32 { return nil }, contents: newContents(s.Call.Plan, s.Call.Plan.Count),
+		changed: func(int64, int64) []crash.Row { return nil }, contents: newContents(s.Call.Plan, s.Call.Plan.Count),
 	}
 }
 
