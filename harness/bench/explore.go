@@ -28,6 +28,7 @@ const (
 	DecidedFigure = "explore-decided"
 	GrowthFigure  = "explore-growth"
 	RoomFigure    = "explore-memory"
+	LargeFigure   = "explore-memory-large-file"
 )
 
 // The bounds.
@@ -77,21 +78,35 @@ func RunExplore(ctx context.Context, o Options) (doc *ExploreDocument, err error
 	}
 	defer func() { err = errors.Join(err, release()) }()
 	r := &rig{options: o, effort: o.effort(), folder: folder}
-	s, err := r.recording(ctx)
-	if err != nil {
+	if err := r.figures(ctx, doc); err != nil {
 		return nil, fmt.Errorf("measure explorations: %w", err)
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	r.machine = s.Machine
-	for _, take := range []func(context.Context, *explore.Subject) ([]Figure, error){r.checks, r.decided, r.growth} {
-		figures, err := take(ctx, s)
-		if err != nil {
-			return nil, fmt.Errorf("measure explorations: %w", err)
-		}
-		doc.Figures = append(doc.Figures, figures...)
 	}
 	doc.Held, doc.Elapsed = held(doc.Figures), time.Since(begun).Seconds()
 	return doc, nil
+}
+
+// figures takes all of them.
+func (r *rig) figures(ctx context.Context, doc *ExploreDocument) (err error) {
+	s, err := r.recording(ctx, map[string]string{
+		"filesystem.size": "64MiB", "workload.count": fmt.Sprint(r.ops()), "cut": fmt.Sprintf("{op: %d}", r.ops()),
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	r.machine = s.Machine
+	takes := []func(context.Context, *explore.Subject) ([]Figure, error){r.checks, r.decided, r.growth}
+	if !r.options.Quick {
+		takes = append(takes, r.large)
+	}
+	for _, take := range takes {
+		figures, err := take(ctx, s)
+		if err != nil {
+			return err
+		}
+		doc.Figures = append(doc.Figures, figures...)
+	}
+	return nil
 }
 
 // ops makes a log of some 2,000 requests.
@@ -102,13 +117,11 @@ func (r *rig) ops() int {
 	return 600
 }
 
-// recording runs the scenario, and opens it.
-func (r *rig) recording(ctx context.Context) (*explore.Subject, error) {
+// recording runs the scenario with one call and some values changed, and opens it.
+func (r *rig) recording(ctx context.Context, values map[string]string) (*explore.Subject, error) {
 	lab := &campaign.Lab{Runs: filepath.Join(r.folder, "runs"), Binary: r.options.Binary, QEMU: r.options.QEMU, Progress: r.options.Progress}
-	var changes []scenarios.Override
-	for path, value := range map[string]string{
-		"filesystem.size": "64MiB", "workload.count": fmt.Sprint(r.ops()), "cut": fmt.Sprintf("{op: %d}", r.ops()), "workload.calls": "[fsync]",
-	} {
+	changes := []scenarios.Override{{Path: "workload.calls", Value: "[fsync]"}}
+	for path, value := range values {
 		changes = append(changes, scenarios.Override{Path: path, Value: value})
 	}
 	s, err := scenarios.Load("ext4-overwrite", changes...)
@@ -185,29 +198,69 @@ func (r *rig) decided(ctx context.Context, s *explore.Subject) ([]Figure, error)
 	if err != nil {
 		return nil, err
 	}
-	var memory runtime.MemStats
-	runtime.ReadMemStats(&memory)
-	written := int64(0)
-	for _, e := range s.Call.Log.Events {
-		if e.DataAt != 0 {
-			written += e.Length
-		}
-	}
 	count := func(name string, n int) Part {
 		return Part{Name: name, Value: float64(n), Unit: Count, Samples: 1}
 	}
 	n := got.States
-	room := Figure{
-		Name: RoomFigure, Text: "memory that the harness got from the system", Unit: MiB, Value: float64(memory.Sys) / (1 << 20),
-		Parts: []Part{{Name: "written by the guest", Value: float64(written) / (1 << 20), Unit: MiB, Samples: 1}},
-	}
 	return []Figure{
 		Figure{
 			Name: DecidedFigure, Text: "states decided, a second", Unit: PerSecond, Value: float64(n.Checked+n.Equal+n.Pruned) / got.Seconds,
 			Parts: []Part{count("checked", n.Checked), count("equal", n.Equal), count("pruned", n.Pruned), count("positions", got.Positions)},
 		}.atLeast(minDecided),
-		room.atMost(roomAlways + roomWritten*float64(written)/(1<<20)),
+		room(RoomFigure, "memory that the harness got from the system", s),
 	}, nil
+}
+
+// room holds the memory that this process has taken so far against what the guest of a
+// recording wrote.
+func room(name, text string, s *explore.Subject) Figure {
+	const mib = 1 << 20
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	written := 0.0
+	for _, e := range s.Call.Log.Events {
+		if e.DataAt != 0 {
+			written += float64(e.Length) / mib
+		}
+	}
+	bound, taken := roomAlways+roomWritten*written, float64(memory.Sys)/mib
+	return Figure{Name: name, Text: text, Unit: MiB, Value: taken, Parts: []Part{
+		{Name: "written by the guest", Value: written, Unit: MiB, Samples: 1},
+		{Name: "of the bound", Value: taken / bound, Unit: Times, Samples: 1},
+	}}.atMost(bound)
+}
+
+// The exploration of a large file.
+const (
+	largeFile   = 256 << 20 // bytes
+	largeOps    = 20
+	largeStates = 6
+)
+
+// large measures the memory of exploring a file of which each state takes a pass.
+func (r *rig) large(ctx context.Context, _ *explore.Subject) (_ []Figure, err error) {
+	r.options.Progress.Stage("a large file", 0)
+	s, err := r.recording(ctx, map[string]string{
+		"filesystem.size": fmt.Sprint(2 * largeFile), "workload.size": fmt.Sprint(largeFile),
+		"workload.count": fmt.Sprint(largeOps), "cut": fmt.Sprintf("{op: %d}", largeOps),
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	r.options.Progress.Stage("states of a large file", largeStates)
+	got, err := explore.Explore(ctx, s, explore.Options{
+		Seed: 1, States: largeStates, Jobs: runtime.NumCPU(), Every: true, Decided: r.options.Progress.Set,
+	})
+	if err != nil {
+		return nil, err
+	}
+	f := room(LargeFigure, fmt.Sprintf("the same, of a file of %d MiB", largeFile>>20), s)
+	ms := func(name string, value float64) Part {
+		return Part{Name: name, Value: value * 1e6, Unit: Nanoseconds, Samples: got.States.Checked}
+	}
+	f.Parts = append(f.Parts, ms("a check", got.Checks.Total), ms("read", got.Checks.Guest.Read))
+	return []Figure{f}, nil
 }
 
 // growth compares going through the states of a log with those of its first tenth, so
