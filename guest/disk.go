@@ -217,7 +217,7 @@ func (a *agent) sendFile(path string, r wire.Recovery, out *wire.Survivor) error
 	case len(r.Blocks) > 0:
 		return a.sendBlocks(f, r)
 	case r.Block > 0:
-		n, err = a.sendDigests(io.LimitReader(f, r.Limit), r.Block)
+		n, err = a.sendDigests(io.LimitReader(&eager{File: f}, r.Limit), r.Block)
 	default:
 		n, err = sendContent(a.port, io.LimitReader(f, r.Limit))
 	}
@@ -230,6 +230,27 @@ func (a *agent) sendFile(path string, r wire.Recovery, out *wire.Survivor) error
 // readSize is how much of a file is read at a time where it is digested, in bytes:
 // the largest readahead of a block device, by default.
 const readSize = 128 << 10
+
+// ahead is how much of a file the kernel is asked to read before it is wanted, in bytes:
+// about the largest request of a drive. Its own readahead makes requests of 128 KiB.
+const ahead = 1 << 20
+
+// eager is a file that is read from its beginning on, and ahead.
+type eager struct {
+	*os.File
+	at, asked int64
+}
+
+// Read implements io.Reader.
+func (e *eager) Read(p []byte) (int, error) {
+	for e.asked < e.at+int64(len(p))+ahead {
+		_ = unix.Fadvise(int(e.Fd()), e.asked, ahead, unix.FADV_WILLNEED) // slower without
+		e.asked += ahead
+	}
+	n, err := e.File.Read(p)
+	e.at += int64(n)
+	return n, err
+}
 
 // sendDigests sends the digests of r's blocks, and returns the bytes read.
 func (a *agent) sendDigests(r io.Reader, block int64) (n int64, err error) {
