@@ -181,6 +181,9 @@ func (c *contents) generations(p part) []generation {
 
 // digest is that of the first n bytes of a block after op k.
 func (c *contents) digest(k int, block, n int64) uint64 {
+	if k == 0 && n == blockSize && c.plan.Blank() {
+		return zeroDigest
+	}
 	var buf [blockSize]byte
 	c.plan.Content(k, block*blockSize, buf[:n])
 	return workload.Digest(buf[:n])
