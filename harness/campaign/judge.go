@@ -215,7 +215,9 @@ func judgeExpectations(e scenarios.Expect, calls []workload.Call, found []report
 		if under > 0 {
 			found = fmt.Sprintf("%.2f", over/under)
 		}
-		out = append(out, report.Expectation{Text: r.String(), Found: found, Held: r.Holds(over, under)})
+		held := r.Holds(over, under)
+		busy := !held && (by[r.Over].TooBusy() || by[r.Under].TooBusy())
+		out = append(out, report.Expectation{Text: r.String(), Found: found, Held: held, Busy: busy})
 	}
 	return slices.Concat(out, intact(e, calls, by))
 }
@@ -224,10 +226,15 @@ func judgeExpectations(e scenarios.Expect, calls []workload.Call, found []report
 func judgeCondition(c scenarios.Condition, call *report.Call) report.Expectation {
 	x, found := measure(c.Measure, call)
 	out := report.Expectation{Text: c.String(), Found: found, Held: c.Bound.Holds(x)}
+	out.Busy = !out.Held && isTime(c.Measure) && call.TooBusy()
 	if isSurvival(c.Measure) && call.Recovery.Class != verdict.Recovered {
 		out.Found, out.Held = "unknown: nothing was read back", false
 	}
 	return out
+}
+
+func isTime(measure string) bool {
+	return slices.Contains([]string{"mean", "p50", "p99", "max", "figures"}, measure)
 }
 
 func isSurvival(measure string) bool {

@@ -40,7 +40,7 @@ type runCommand struct {
 // Help says what the exit code means.
 func (*runCommand) Help() string {
 	return "Exits with 0 where all expectations were met, with 1 where one was not, or a condition between the cells of a matrix; " +
-		"with 125 where the harness could not do it, which says nothing about the file system: what git bisect run wants."
+		"with 125 where the harness could not do it, or this machine was too busy to judge a time, which says nothing about the file system: what git bisect run wants."
 }
 
 // Run runs the scenarios.
@@ -70,16 +70,25 @@ func (c *runCommand) Run(ctx context.Context, s Streams, t *talk) error {
 
 // held is nil if all runs held, and all that is to hold between them.
 func held(docs []*report.Document) error {
+	busy := false
 	for _, d := range docs {
-		if !d.Held {
+		if busy = busy || d.Unjudged(); !d.Held && !d.Unjudged() {
 			return errNotHeld
 		}
 	}
-	if slices.ContainsFunc(report.Compare(docs), func(c report.Comparison) bool { return !c.Held }) {
-		return errNotHeld
+	for _, c := range report.Compare(docs) {
+		if busy = busy || c.Busy; !c.Held && !c.Busy {
+			return errNotHeld
+		}
+	}
+	if busy {
+		return errBusy
 	}
 	return nil
 }
+
+// errBusy ends runs of which nothing was wrong but times.
+var errBusy = errors.New("times are not as expected, and this machine was too busy to judge them: QEMU waited for a processor for more than a tenth of a run; run again on a quiet machine")
 
 func (c *runCommand) scenarios() ([]scenarios.Scenario, error) {
 	var overrides []scenarios.Override

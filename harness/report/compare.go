@@ -16,6 +16,7 @@ type Comparison struct {
 	Runs      int     `json:"runs" doc:"pairs of runs, one of each cell, that could be compared"`
 	HeldIn    int     `json:"held_in" doc:"of these, those in which it held"`
 	Held      bool    `json:"held" doc:"it holds of ratio"`
+	Busy      bool    `json:"busy,omitempty" doc:"it does not, and the machine was too busy in one of the runs: see expectations[].busy"`
 }
 
 // Compare judges what the matrices say of their cells, where the documents have all
@@ -53,6 +54,7 @@ func conditionsOf(matrix string, docs []*Document) []string {
 type term struct {
 	values    []float64
 	published float64 // for one op; 0 where nothing was, or a range
+	busy      bool    // in one of the runs
 }
 
 func termOf(matrix string, t scenarios.Term, m scenarios.Measure, docs []*Document) term {
@@ -65,7 +67,7 @@ func termOf(matrix string, t scenarios.Term, m scenarios.Measure, docs []*Docume
 			if c.Call != string(t.Call) || c.Latency.N == 0 {
 				continue
 			}
-			out.values = append(out.values, measured(c, m))
+			out.values, out.busy = append(out.values, measured(c, m)), out.busy || c.TooBusy()
 			if c.Figure != nil && c.Figure.Low == c.Figure.High {
 				out.published = c.Figure.Low / float64(d.Figures.Per)
 			}
@@ -100,6 +102,7 @@ func judgeComparison(matrix string, c scenarios.Comparison, over, under term) Co
 		}
 	}
 	out.Held = c.Bound.Holds(out.Ratio)
+	out.Busy = !out.Held && (over.busy || under.busy)
 	if published := ratio(over.published, under.published); c.Measure == scenarios.Mean || c.Measure == scenarios.InDrive {
 		out.Published = published
 	}
@@ -130,7 +133,11 @@ func (c Comparison) found() string {
 func (p *page) comparisons(list []Comparison) {
 	for _, c := range list {
 		label, st := "ok", green
-		if !c.Held {
+		switch {
+		case c.Held:
+		case c.Busy:
+			label, st = "BUSY", amber
+		default:
 			label, st = "NOT MET", red
 		}
 		p.hang(9, st, label, strings.Join([]string{c.Matrix, c.Text, c.found()}, ": "))

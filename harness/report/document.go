@@ -204,4 +204,5 @@ type Expectation struct {
 	Text  string `json:"text" doc:"the expectation, as the scenario says it"`
 	Found string `json:"found" doc:"what the run showed"`
 	Held  bool   `json:"held" doc:"what the run showed is as expected"`
+	Busy  bool   `json:"busy,omitempty" doc:"it is about a time and did not hold, and QEMU waited for a processor of this machine for more than a tenth of the run: nothing is to be learnt from it"`
 }

@@ -15,8 +15,12 @@ func (p *page) expectations(d *Document) {
 		p.hang(9, green, "ok", m.text(len(d.Calls)))
 	}
 	for _, e := range d.Expectations {
-		if !e.Held {
-			p.hang(9, red, "NOT MET", e.Text+foundText(e.Found, "; found "))
+		switch text := e.Text + foundText(e.Found, "; found "); {
+		case e.Held:
+		case e.Busy:
+			p.hang(9, amber, "BUSY", text)
+		default:
+			p.hang(9, red, "NOT MET", text)
 		}
 	}
 }

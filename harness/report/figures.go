@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"powercut/harness/latency"
@@ -174,24 +173,6 @@ func (r *beside) share(part float64) string {
 // apart tells whether the parts of an op's time are known.
 func (r *beside) apart() bool { return !r.side }
 
-// tolerable is the share of an op's time by which a busy host may move its mean.
-const tolerable = 0.1
-
-// busy says of which rows the mean says more of the host than of guest and drive; ""
-// where of none.
-func busy(rows []*beside) string {
-	var of []string
-	for _, r := range rows {
-		if held := Median(r.host); held > tolerable*Median(r.taken) {
-			of = append(of, fmt.Sprintf("%s (%s of %s)", strings.TrimLeft(r.scenario+" "+r.call, " "), latency.Format(held), latency.Format(Median(r.taken))))
-		}
-	}
-	if len(of) == 0 {
-		return ""
-	}
-	return "this machine was too busy to judge the mean of " + strings.Join(of, ", ") + ", for which QEMU had to wait for a processor"
-}
-
 // figures shows the published figures of one run beside its own.
 func (p *page) figures(d *Document) {
 	rows := besides([]*Document{d})
@@ -221,19 +202,6 @@ func (p *page) published(f *Published) {
 	p.hang(10, faint, "  theirs", f.Of+perOps(f.Per))
 	if f.Why != "" {
 		p.hang(10, faint, "  why", f.Why)
-	}
-}
-
-// busy says where the host was; the rows of a page are of one scenario.
-func (p *page) busy(rows []*beside) {
-	var own []*beside
-	for _, r := range rows {
-		one := *r
-		one.scenario = ""
-		own = append(own, &one)
-	}
-	if s := busy(own); s != "" {
-		p.hang(10, amber, "  BUSY", s)
 	}
 }
 

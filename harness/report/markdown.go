@@ -60,7 +60,8 @@ func (m *marked) run(d *Document) {
 	}
 	for _, e := range d.Expectations {
 		if !e.Held {
-			fmt.Fprintf(m, "- **NOT MET** %s\n", Escape(e.Text+foundText(e.Found, "; found ")))
+			word := map[bool]string{false: "NOT MET", true: "BUSY"}[e.Busy]
+			fmt.Fprintf(m, "- **%s** %s\n", word, Escape(e.Text+foundText(e.Found, "; found ")))
 		}
 	}
 	m.para("- %s held", tally(d.Expectations))

@@ -234,15 +234,21 @@ func recovered(d *Document) string {
 }
 
 func outcome(d *Document) string {
-	if d.Held {
+	switch {
+	case d.Held:
 		return "held"
+	case d.Unjudged():
+		return "not judged"
 	}
 	return "NOT MET"
 }
 
 func outcomeStyle(d *Document) style {
-	if d.Held {
+	switch {
+	case d.Held:
 		return green
+	case d.Unjudged():
+		return amber
 	}
 	return red
 }

@@ -144,6 +144,33 @@ func TestKTAP(t *testing.T) {
 	}
 }
 
+// TestUnjudged: a time that the machine was too busy to judge is skipped, neither passed
+// nor failed.
+func TestUnjudged(t *testing.T) {
+	r := results(t)
+	r.Broken, r.Runs = nil, r.Runs[1:]
+	d := r.Runs[0]
+	d.Held, d.Expectations = false, append(d.Expectations, report.Expectation{Text: "fsync: p50 1ms..2ms", Found: "9 ms", Busy: true})
+	suites, err := gojunit.Ingest(written(t, JUnit, r))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := suites[0].Totals; n.Passed != 1 || n.Skipped != 1 || n.Failed+n.Error != 0 {
+		t.Errorf("JUnit: %+v", n)
+	}
+	text := string(written(t, KTAP, r))
+	if got := parseTAP(t, text); !cmp.Equal(got.Skipped, []int{1}) || len(got.Errors) > 0 {
+		t.Errorf("KTAP: %+v of\n%s", got, text)
+	}
+	d.Expectations[0].Held = false
+	if suites, err = gojunit.Ingest(written(t, JUnit, r)); err != nil || suites[0].Totals.Failed != 1 {
+		t.Errorf("JUnit, of another expectation that was not met: %+v, %v", suites, err)
+	}
+	if got := parseTAP(t, string(written(t, KTAP, r))); got.Tests[0].OK || len(got.Skipped) > 0 {
+		t.Errorf("KTAP, of another expectation that was not met: %+v", got)
+	}
+}
+
 // TestFormats: each is written, of one run and of several, and a writer that fails
 // is told of.
 func TestFormats(t *testing.T) {

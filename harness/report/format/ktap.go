@@ -16,7 +16,7 @@ func writeKTAP(w io.Writer, r Results) error {
 	fmt.Fprintf(&b, "KTAP version 1\n1..%d\n", len(r.Runs)+len(r.Broken))
 	for i, d := range r.Runs {
 		subtests(&b, d)
-		result(&b, "", d.Held, i+1, name(d.Scenario, d.Seed), "")
+		result(&b, "", d.Held || d.Unjudged(), i+1, name(d.Scenario, d.Seed), skipped(d.Unjudged()))
 	}
 	for i, x := range r.Broken {
 		fmt.Fprintf(&b, "# harness: %s\n", report.Clean(x.Err.Error()))
@@ -39,8 +39,16 @@ func subtests(b *strings.Builder, d *report.Document) {
 				fmt.Fprintf(b, "%s# %s\n", indent, l)
 			}
 		}
-		result(b, indent, e.Held, i+1, e.Text, "")
+		result(b, indent, e.Held || e.Busy, i+1, e.Text, skipped(e.Busy))
 	}
+}
+
+// skipped is the directive for times that the machine was too busy to judge.
+func skipped(busy bool) string {
+	if busy {
+		return " # SKIP this machine was too busy to judge a time"
+	}
+	return ""
 }
 
 // result writes the line of a test. A # in its name would begin a directive.
