@@ -149,6 +149,9 @@ func exitCode(ctx context.Context, err error, t *talk) int {
 		return exitNotHeld
 	case errors.Is(err, errNotReady), errors.Is(err, errIncomplete):
 		return exitHarness
+	case errors.Is(err, errBusy):
+		t.fail("", err)
+		return exitHarness
 	case ctx.Err() != nil:
 		t.fail("interrupted", nil)
 		return exitInterrupt
