@@ -23,6 +23,23 @@ func Apply(s *State, o ops.Op, k int) ([]*State, error) {
 	return a.states, nil
 }
 
+// Refuse is the state after op k, which has failed as Apply says. f2fs sets a file's
+// times before fallocate looks at the range (f2fs_fallocate, fs/f2fs/file.c).
+func Refuse(s *State, o ops.Op, k int) *State {
+	switch o.Verb {
+	case ops.Fallocate, ops.Punch, ops.ZeroRange:
+	default:
+		return s
+	}
+	a := &applying{State: s, op: o, k: k}
+	id, err := a.opened()
+	if err != nil || !a.Inodes[id].Stamped {
+		return s
+	}
+	a.change().edit(id).Stamped = false
+	return a.State
+}
+
 // applying is an op under way: State is what it has made so far.
 type applying struct {
 	*State
@@ -126,8 +143,8 @@ func (a *applying) put(p place, id ID) {
 	d.Entries[p.name], d.Stamped = id, false
 	n := a.edit(id)
 	n.linkable = false
-	if n.Dir() {
-		n.Parent = p.dir
+	if n.Dir() { // of one that is moved f2fs and nilfs2 set the times: f2fs_set_link, nilfs_set_link
+		n.Parent, n.Stamped = p.dir, false
 	} else {
 		n.Links++
 	}

@@ -33,9 +33,36 @@ func follow(t *testing.T, lines ...string) *State {
 		}
 		if err == nil {
 			s = states[len(states)-1]
+		} else {
+			s = Refuse(s, o, i+1)
 		}
 	}
 	return s
+}
+
+// TestStamps: which time stamps are known.
+func TestStamps(t *testing.T) {
+	for _, c := range []struct {
+		lines []string
+		path  string
+		known bool
+	}{
+		{[]string{"create a", "utimes a 7", "chmod a 600", "rename a b"}, "b", true},
+		{[]string{"create a", "utimes a 7", "append a 1"}, "a", false},
+		{[]string{"mkdir d", "utimes d 7", "create d/a"}, "d", false},
+		{[]string{"mkdir d", "utimes d 7", "rename d e"}, "e", false},
+		{[]string{"create a", "utimes a 7", "fallocate a 4KiB+4KiB insert allow EINVAL"}, "a", false},
+		{[]string{"create a", "utimes a 7", "msync a 0+4KiB allow EINVAL", "link a a allow EEXIST"}, "a", true},
+	} {
+		s := follow(t, c.lines...)
+		id, err := s.Find(c.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if known := s.Get(id).Stamped; known != c.known {
+			t.Errorf("%q: that of %s is known: %v", c.lines, c.path, known)
+		}
+	}
 }
 
 func name(err error) string {

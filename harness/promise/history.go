@@ -105,8 +105,12 @@ func (f *past) ended(o ops.Op, r ledger.Record) error {
 // refused follows an op that failed. What it may have done all the same may be found.
 func (f *past) refused(o ops.Op, k int, errno unix.Errno) {
 	if o.Allows(unix.ErrnoName(errno)) {
-		if _, err := model.Apply(f.states[f.now], o, k); err != nil {
-			return // it could not succeed
+		if _, err := model.Apply(f.states[f.now], o, k); err != nil { // it could not succeed
+			if s := model.Refuse(f.states[f.now], o, k); s != f.states[f.now] {
+				f.states = append(f.states, s)
+				f.now = len(f.states) - 1
+			}
+			return
 		}
 	} else if unsupported(o, errno) {
 		f.unsupported = &Unsupported{k, o.String(), unix.ErrnoName(errno)}
