@@ -27,13 +27,17 @@ func remounter(m wire.Mount) func(options string) error {
 }
 
 // inspect checks and mounts the disk, sends its whole tree, and tries whether it
-// still works.
+// still works, unless it is mounted to be read alone.
 func (a *agent) inspect(m wire.Mount) error {
 	var out wire.Inspection
 	stage, err := visit(m, &out.Survivor, func() (err error) {
-		out.Tree, out.Work, err = a.sendTree(mountPoint)
-		out.Work = append(out.Work, inspect.Work(mountPoint)...)
-		return err
+		if out.Tree, err = a.sendTree(mountPoint); err != nil {
+			return err
+		}
+		if flags, _ := mountFlags(m.Options); flags&unix.MS_RDONLY == 0 {
+			out.Work = append(inspect.Remove(mountPoint, &out.Tree), inspect.Work(mountPoint)...)
+		}
+		return nil
 	})
 	if err != nil {
 		out.Stage, out.Error = stage, err.Error()
@@ -41,16 +45,13 @@ func (a *agent) inspect(m wire.Mount) error {
 	return wire.Send(a.port, wire.Inspected, out)
 }
 
-// sendTree sends the bytes of all files below dir, and then removes them.
-func (a *agent) sendTree(dir string) (_ inspect.Tree, work []string, err error) {
+// sendTree sends the bytes of all files below dir.
+func (a *agent) sendTree(dir string) (inspect.Tree, error) {
 	t, err := inspect.Walk(dir)
-	if err != nil {
-		return *t, nil, err
+	if err == nil {
+		_, err = sendContent(a.port, bytes.NewReader(t.Data))
 	}
-	if _, err := sendContent(a.port, bytes.NewReader(t.Data)); err != nil {
-		return *t, nil, err
-	}
-	return *t, inspect.Remove(dir, t), nil
+	return *t, err
 }
 
 // notes is a journal of errnos.
@@ -87,9 +88,10 @@ func (a *agent) rehearse(r wire.Rehearsal) error {
 			var out wire.Performance
 			var err error
 			out.Errnos = done[i]
-			if out.Tree, out.Work, err = a.sendTree(dir(i)); err != nil {
+			if out.Tree, err = a.sendTree(dir(i)); err != nil {
 				return err
 			}
+			out.Work = inspect.Remove(dir(i), &out.Tree)
 			if err := wire.Send(a.port, wire.Rehearsed, out); err != nil {
 				return err
 			}

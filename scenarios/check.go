@@ -46,8 +46,11 @@ func (s Scenario) checkTexts(d *decoder) error {
 		return d.at("about").errorf("about: is empty; say in one line what the scenario is about")
 	case !kernelForm.MatchString(s.Kernel):
 		return d.at("kernel").errorf("kernel: %q is not a kernel; allowed: debian:VERSION such as debian:6.1, or the path of a bzImage or vmlinux (with a slash)", s.Kernel)
-	case s.Filesystem.Mount != "" && !mountForm.MatchString(s.Filesystem.Mount):
-		return d.at("filesystem.mount").errorf("filesystem.mount: %q is not a list of mount options; write them with commas and without blanks, such as data=ordered,barrier=1", s.Filesystem.Mount)
+	}
+	for _, f := range [][2]string{{"filesystem.mount", s.Filesystem.Mount}, {"filesystem.recovery-mount", s.Filesystem.Recovery}} {
+		if path, options := f[0], f[1]; options != "" && !mountForm.MatchString(options) {
+			return d.at(path).errorf("%s: %q is not a list of mount options; write them with commas and without blanks, such as data=ordered,barrier=1", path, options)
+		}
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ const (
 )
 
 // Term names one figure of a matrix: that of a call in a cell, which is named as its
-// scenario is, without the matrix's own name.
+// scenario is, without the matrix's own name. The call of a workload of ops is OpsCall.
 type Term struct {
 	Call workload.Call
 	Cell string
@@ -55,8 +55,8 @@ func ParseComparison(text string) (Comparison, error) {
 		Over:    Term{workload.Call(m[2]), m[3]}, Under: Term{workload.Call(m[4]), m[5]},
 	}
 	for _, call := range []workload.Call{c.Over.Call, c.Under.Call} {
-		if !slices.Contains(workload.Calls, call) {
-			return Comparison{}, fmt.Errorf("is not a comparison: the call %s", unknown(string(call), words(workload.Calls...)))
+		if call != OpsCall && !slices.Contains(workload.Calls, call) {
+			return Comparison{}, fmt.Errorf("is not a comparison: the call %s", unknown(string(call), append(words(workload.Calls...), string(OpsCall))))
 		}
 	}
 	if c.Over == c.Under {

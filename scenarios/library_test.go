@@ -57,6 +57,9 @@ func TestLibraryHolds(t *testing.T) {
 		"faults":      {"bit-rot", "cache-bounded", "cache-destages", "flush-ignored-once", "flush-late", "torn-write"},
 		"seeds":       {"000-cached", "000-fsync", "ext2-overwrite", "ext3-append", "ext3-overwrite"},
 		"filesystems": {"btrfs-overwrite", "xfs-overwrite"},
+		"calls":       {"journalled-data", "lazy-times"},
+		"nojournal":   {"whole-syncs"},
+		"options":     {"lying-drive", "others-data", "replay-disabled", "tree-drives"},
 	}
 	for family, names := range want {
 		all, err := Family(family)

@@ -179,7 +179,7 @@ func notations() []notation {
 		{"bound on number", boundForm(Number)},
 		{"bound on time", boundForm(Time)},
 		{"fault", "its kind, what the kind needs, and which requests it hits: see below"},
-		{"comparison", "of a matrix: a measure (`mean`, `p50`, `p99`, `max`, or `drive`, which is the part of the mean that a request was with the drive), two calls with their cells, which are named without the matrix's name, and a bound on number: `mean of fsync in large / fsync in small >= 2`"},
+		{"comparison", "of a matrix: a measure (`mean`, `p50`, `p99`, `max`, or `drive`, which is the part of the mean that a request was with the drive), two calls (`ops` of a workload of ops) with their cells, which are named without the matrix's name, and a bound on number: `mean of fsync in large / fsync in small >= 2`"},
 		{"ratio", "two calls and a bound on number: `fsync / O_DSYNC >= 2.5`"},
 	}
 }

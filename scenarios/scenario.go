@@ -61,6 +61,8 @@ type Filesystem struct {
 	Size  Size           `yaml:"size" min:"16MiB" max:"64GiB" doc:"of the drive, all of which the file system takes; a multiple of 4KiB"`
 	Mkfs  []string       `yaml:"mkfs,omitempty" max:"32" doc:"further options of mkfs, such as [-b, \"4096\"]; no paths"`
 	Mount string         `yaml:"mount,omitempty" max:"200" doc:"mount options, such as data=ordered"`
+	// Recovery is for looks at a state that are not those of a boot.
+	Recovery string `yaml:"recovery-mount,omitempty" max:"200" doc:"mount options of the guest that recovers, such as ro,noload; left out: those of mount"`
 }
 
 // Drive is the emulated drive.

@@ -40,8 +40,8 @@ const (
 )
 
 // begin makes the run folder and returns the document, without any result.
-func (r *run) begin(at time.Time) (*report.Document, error) {
-	if err := r.makeFolder(at); err != nil {
+func (r *run) begin(at time.Time) (_ *report.Document, err error) {
+	if r.folder, err = r.lab.Folder(r.scenario.Name, r.seed, at); err != nil {
 		return nil, err
 	}
 	text, err := r.scenario.Marshal()
@@ -55,26 +55,26 @@ func (r *run) begin(at time.Time) (*report.Document, error) {
 	return doc, writeJSON(filepath.Join(r.folder, runFile), doc)
 }
 
-// makeFolder makes a folder that no other run has.
-func (r *run) makeFolder(at time.Time) error {
-	runs, err := filepath.Abs(r.lab.Runs)
+// Folder makes a folder for what a scenario of that name leaves, which no other run has.
+func (l *Lab) Folder(scenario string, seed uint64, at time.Time) (string, error) {
+	runs, err := filepath.Abs(l.Runs)
 	if err != nil {
-		return fmt.Errorf("make run folder: %w", err)
+		return "", fmt.Errorf("make run folder: %w", err)
 	}
 	if err := os.MkdirAll(runs, 0o755); err != nil {
-		return fmt.Errorf("make run folder: %w", err)
+		return "", fmt.Errorf("make run folder: %w", err)
 	}
-	name := fmt.Sprintf("%s-%s-%d", at.UTC().Format("20060102-150405"), r.scenario.Name, r.seed)
-	r.folder = filepath.Join(runs, name)
+	name := fmt.Sprintf("%s-%s-%d", at.UTC().Format("20060102-150405"), scenario, seed)
+	folder := filepath.Join(runs, name)
 	for n := 2; ; n++ {
-		err := os.Mkdir(r.folder, 0o755)
+		err := os.Mkdir(folder, 0o755)
 		if !errors.Is(err, os.ErrExist) {
 			if err != nil {
-				return fmt.Errorf("make run folder: %w", err)
+				return "", fmt.Errorf("make run folder: %w", err)
 			}
-			return nil
+			return folder, nil
 		}
-		r.folder = filepath.Join(runs, fmt.Sprintf("%s-%d", name, n))
+		folder = filepath.Join(runs, fmt.Sprintf("%s-%d", name, n))
 	}
 }
 
@@ -95,7 +95,7 @@ func (r *run) document() *report.Document {
 			Ledger: ledger, MemoryMiB: int(s.Guest.Memory >> 20),
 		},
 		Filesystem: report.Filesystem{
-			Type: string(s.Filesystem.Type), Bytes: int64(s.Filesystem.Size), Mkfs: s.Filesystem.Mkfs, Mount: s.Filesystem.Mount, Digest: r.digest,
+			Type: string(s.Filesystem.Type), Bytes: int64(s.Filesystem.Size), Mkfs: s.Filesystem.Mkfs, Mount: s.Filesystem.Mount, Recovery: s.Filesystem.Recovery, Digest: r.digest,
 		},
 		Drive: report.Drive{
 			Bus: string(s.Drive.Bus), Backend: string(s.Drive.Backend), Format: string(s.Drive.Format), AIO: string(s.Drive.AIO), Cache: string(s.Drive.Cache), WriteCache: s.Drive.Volatile(), Told: s.Drive.WriteCache,

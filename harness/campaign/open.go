@@ -165,8 +165,8 @@ func (l *Lab) Machine(ctx context.Context, p *Past) (*machine.Machine, error) {
 	return r.machine, nil
 }
 
-// Mount is how the run's file system is checked and mounted.
-func (p *Past) Mount() wire.Mount { return (&run{scenario: p.Scenario}).mount() }
+// Mount is how the run's file system is checked and mounted after a cut.
+func (p *Past) Mount() wire.Mount { return (&run{scenario: p.Scenario}).recoveryMount() }
 
 // Past is the run.
 func (c *PastCall) Past() *Past { return c.past }

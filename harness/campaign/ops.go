@@ -86,7 +86,7 @@ func foreignFiles(r promise.Result) (n int) {
 func (r *run) readTree(ctx context.Context, g *machine.Guest, _ *recording) (*recovery, error) {
 	back := &recovery{}
 	var err error
-	back.verdict, back.found, err = inspectTree(ctx, g, r.mount(), Console{Path: g.ConsolePath()})
+	back.verdict, back.found, err = inspectTree(ctx, g, r.recoveryMount(), Console{Path: g.ConsolePath()})
 	return back, err
 }
 

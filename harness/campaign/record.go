@@ -389,6 +389,15 @@ func (r *run) mount() wire.Mount {
 	return wire.Mount{Type: string(fs.Type), Options: fs.Mount, Check: needsCheck(fs)}
 }
 
+// recoveryMount is how that is done after the cut.
+func (r *run) recoveryMount() wire.Mount {
+	m := r.mount()
+	if options := r.scenario.Filesystem.Recovery; options != "" {
+		m.Options = options
+	}
+	return m
+}
+
 // cacheSwitches are what the guest does to the drive's cache, from the scenario's.
 func cacheSwitches(g scenarios.Guest) wire.CacheSwitches {
 	return wire.CacheSwitches{HdparmW: string(g.HdparmW), Kernel: string(g.WriteCache)}

@@ -110,9 +110,9 @@ func (r *run) readBack(ctx context.Context, g *machine.Guest, rec *recording) (b
 			err = errors.Join(err, os.Remove(path))
 		}
 	}()
-	told, err := g.Recover(ctx, r.mount(), rec.plan, file)
+	told, err := g.Recover(ctx, r.recoveryMount(), rec.plan, file)
 	back.survivors = verdict.Survivors{Exists: told.Exists, Size: told.Size}
-	if r.mount().Check {
+	if r.recoveryMount().Check {
 		back.survivors.Rounding = told.BlockSize
 	}
 	if err == nil {
@@ -173,14 +173,19 @@ func Explain(limited context.Context, console Console, limit time.Duration, err 
 	return verdict.Recovery{}, err
 }
 
+// Text is what the kernel has said so far; empty where that cannot be read.
+func (c Console) Text() string {
+	b, err := os.ReadFile(c.Path)
+	if err != nil {
+		return ""
+	}
+	return string(b[min(c.From, int64(len(b))):])
+}
+
 // trouble finds what a kernel complained of on its console. A console that cannot be
 // read has no trouble to tell.
 func (c Console) trouble() []qemu.Finding {
-	b, err := os.ReadFile(c.Path)
-	if err != nil {
-		return nil
-	}
-	return qemu.Classify(b[min(c.From, int64(len(b))):])
+	return qemu.Classify([]byte(c.Text()))
 }
 
 // Complaint is the first line on which the kernel tells of a bug of its own, or of

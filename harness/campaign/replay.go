@@ -201,7 +201,7 @@ func (p *Replay) Shell(ctx context.Context, s crash.State, session wire.Session,
 	if err != nil {
 		return err
 	}
-	session.Mount = p.run.mount()
+	session.Mount = p.run.recoveryMount()
 	return errors.Join(g.Shell(ctx, session, t), g.Close())
 }
 

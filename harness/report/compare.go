@@ -97,16 +97,21 @@ func judgeComparison(matrix string, c scenarios.Comparison, over, under term) Co
 		Ratio: ratio(Median(over.values), Median(under.values)),
 	}
 	for i := range out.Runs {
-		if c.Bound.Holds(ratio(over.values[i], under.values[i])) {
+		if holds(c, over.values[i], under.values[i]) {
 			out.HeldIn++
 		}
 	}
-	out.Held = c.Bound.Holds(out.Ratio)
+	out.Held = holds(c, Median(over.values), Median(under.values))
 	out.Busy = !out.Held && (over.busy || under.busy)
 	if published := ratio(over.published, under.published); c.Measure == scenarios.Mean || c.Measure == scenarios.InDrive {
 		out.Published = published
 	}
 	return out
+}
+
+// holds tells whether a ratio is as it must be; without anything to divide by it is not.
+func holds(c scenarios.Comparison, over, under float64) bool {
+	return under > 0 && c.Bound.Holds(over/under)
 }
 
 // ratio is over / under, and 0 where under is 0.

@@ -75,6 +75,8 @@ type Filesystem struct {
 	Bytes int64    `json:"bytes" doc:"size of the file system, bytes"`
 	Mkfs  []string `json:"mkfs,omitempty" doc:"options given to mkfs"`
 	Mount string   `json:"mount,omitempty" doc:"mount options; absent where the defaults were used"`
+	// Recovery are those of the guest that recovered, where they were others.
+	Recovery string `json:"recovery_mount,omitempty" doc:"mount options of the guest that recovered; absent where they were the same"`
 	// Digest names the content of the formatted disk.
 	Digest string `json:"digest,omitempty" doc:"names the content of the formatted disk that the run began with: equal for equal ones"`
 }

@@ -143,9 +143,14 @@ func filesystem(f Filesystem) string {
 		s += ", made with " + strings.Join(f.Mkfs, " ")
 	}
 	if f.Mount == "" {
-		return s + ", default mount options"
+		s += ", default mount options"
+	} else {
+		s += ", mounted with " + f.Mount
 	}
-	return s + ", mounted with " + f.Mount
+	if f.Recovery != "" {
+		s += ", recovered with " + f.Recovery
+	}
+	return s
 }
 
 func drive(d Drive) string {
