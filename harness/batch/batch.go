@@ -19,6 +19,7 @@ import (
 	"strconv"
 	"sync"
 
+	"powercut/guest/inspect"
 	"powercut/guest/ops"
 	"powercut/harness/campaign"
 	"powercut/harness/promise"
@@ -30,6 +31,10 @@ type Options struct {
 	Jobs   int    // workers; at least one
 	Folder string // for the workers' guests and logs
 	Seed   uint64 // of what the ops write
+	// Evidence says into which folder, which it has made, the recording of a workload that
+	// went wrong goes (package recording opens it); empty: none is kept. Nil: of none.
+	// The workers ask, so it is called by several goroutines.
+	Evidence func(Outcome) (folder string, err error)
 }
 
 // Workload is a list of ops for each of its threads. One is carried out at the root of
@@ -49,6 +54,8 @@ type Outcome struct {
 	Errno          string
 	// Trouble is what the kernel that ran the ops died of; empty: nothing.
 	Trouble string
+	// Evidence is the folder with the recording; empty: none was kept.
+	Evidence string
 }
 
 // State is what a cut right after a sync call left of a thread's tree.
@@ -57,6 +64,8 @@ type State struct {
 	Op       int // its op, from 1, that had been acknowledged last
 	Recovery verdict.Recovery
 	Result   promise.Result // of no meaning where nothing was recovered
+
+	tree *inspect.Tree // of all threads, as it was read back
 }
 
 // Broken tells whether a promise was broken, or nothing recovered.
@@ -84,7 +93,7 @@ func Run(ctx context.Context, stand *campaign.Stand, workloads iter.Seq[Workload
 	jobs, done := make(chan Outcome), make(chan Outcome)
 	var crew sync.WaitGroup
 	for n := range max(1, o.Jobs) {
-		w := &worker{stand: stand, seed: o.Seed, folder: filepath.Join(o.Folder, strconv.Itoa(n))}
+		w := &worker{stand: stand, seed: o.Seed, evidence: o.Evidence, folder: filepath.Join(o.Folder, strconv.Itoa(n))}
 		crew.Go(func() {
 			if err := w.work(working, jobs, done); err != nil {
 				cancel(err)

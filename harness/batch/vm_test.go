@@ -3,16 +3,20 @@ package batch
 import (
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"powercut/guest/ops"
 	"powercut/harness/campaign"
+	"powercut/harness/crash"
 	"powercut/harness/generate"
 	"powercut/harness/internal/program"
 	"powercut/harness/qemu"
+	"powercut/harness/recording"
 	"powercut/scenarios"
 )
 
@@ -102,6 +106,55 @@ func TestKept(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestEvidence: of a workload of one thread, and of two, that goes wrong there is a
+// recording, in which a cut at the ack leaves what was judged.
+func TestEvidence(t *testing.T) {
+	stand := standOf(t, "drive.faults=[flush-ignored]")
+	made := list(t, "write a 16KiB; fsync a", "write b 16KiB; sync")
+	workloads := []Workload{{made[0]}, {made[0], made[1]}}
+	var mu sync.Mutex
+	kept := 0
+	evidence := func(Outcome) (string, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		kept++
+		return t.TempDir(), nil
+	}
+	o := Options{Jobs: 2, Folder: t.TempDir(), Seed: 1, Evidence: evidence}
+	err := Run(t.Context(), stand, slices.Values(workloads), o, func(o Outcome) {
+		r, err := recording.Open(o.Evidence)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		mark := "ack op 2"
+		if len(o.Workload) > 1 {
+			mark = "thread 2: ack op 2"
+		}
+		at, err := r.At(mark)
+		if err != nil {
+			t.Fatal(err)
+		}
+		base, err := r.OpenBase(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer base.Close()
+		image, err := crash.Build(base, r.Log, at, crash.Lose, 1)
+		if err != nil || image.Dropped == 0 {
+			t.Errorf("at %q, position %d, nothing is dropped, %v", mark, at, err)
+		}
+		for _, name := range []string{consoleFile, ledgerFile, outcomeFile, treeFile, dataFile} {
+			if _, err := os.Stat(filepath.Join(o.Evidence, name)); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if err != nil || kept != len(workloads) {
+		t.Errorf("evidence of %d workloads, want %d; %v", kept, len(workloads), err)
 	}
 }
 

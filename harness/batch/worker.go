@@ -23,17 +23,17 @@ import (
 
 // worker is a forked guest that takes one disk after another.
 type worker struct {
-	stand  *campaign.Stand
-	seed   uint64
-	folder string // emptied with each fork
+	stand    *campaign.Stand
+	seed     uint64
+	evidence func(Outcome) (string, error) // see Options
+	folder   string                        // emptied with each fork
 
 	base  *os.File
 	bay   *bay
 	log   *blocklog.Writer // of the disk in the bay; nil where it is complete
-	path  string           // of that log
 	guest *machine.Guest
 	said  int64 // bytes of the console that belong to disks before
-	disks int   // that were put in; it names their logs
+	disks int   // that were put in for recoveries; it names their logs
 }
 
 // work carries out workloads until there are no more.
@@ -71,7 +71,7 @@ func (w *worker) hire(ctx context.Context) (err error) {
 		return fmt.Errorf("make folder of a worker: %w", err)
 	}
 	w.said, w.bay = 0, &bay{}
-	if err := w.insert(func(log *blocklog.Writer) *disk.Drive { return w.stand.Honest(machine.Zeros{}, log) }); err != nil {
+	if err := w.insert(w.passing(), func(log *blocklog.Writer) *disk.Drive { return w.stand.Honest(machine.Zeros{}, log) }); err != nil {
 		return err
 	}
 	if w.guest, err = w.stand.Machine.Fork(ctx, w.folder, w.bay); err != nil {
@@ -81,10 +81,8 @@ func (w *worker) hire(ctx context.Context) (err error) {
 }
 
 // insert puts another disk into the guest's drive, with a log of its own.
-func (w *worker) insert(newDrive func(*blocklog.Writer) *disk.Drive) error {
-	w.disks++
-	w.path = filepath.Join(w.folder, fmt.Sprintf("%d.log", w.disks))
-	log, err := blocklog.Create(w.path, int64(w.stand.Scenario.Filesystem.Size))
+func (w *worker) insert(path string, newDrive func(*blocklog.Writer) *disk.Drive) error {
+	log, err := blocklog.Create(path, int64(w.stand.Scenario.Filesystem.Size))
 	if err != nil {
 		return err
 	}
@@ -92,6 +90,12 @@ func (w *worker) insert(newDrive func(*blocklog.Writer) *disk.Drive) error {
 	err = w.finish()
 	w.log = log
 	return err
+}
+
+// passing is the path of a log that nobody will read.
+func (w *worker) passing() string {
+	w.disks++
+	return filepath.Join(w.folder, fmt.Sprintf("%d.log", w.disks))
 }
 
 // finish completes the log of the disk that was in the drive last.
@@ -120,28 +124,44 @@ func (w *worker) carryOut(ctx context.Context, out *Outcome) (err error) {
 		return err
 	}
 	plans := w.stand.Plans(out.Workload, w.seed)
-	records, log, err := w.record(ctx, plans, out)
-	if err != nil || log == nil {
+	rec, err := w.record(ctx, plans, out)
+	defer func() { err = errors.Join(err, rec.discard()) }()
+	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, log.Close()) }()
+	if rec.ended {
+		if err := w.judgeAll(ctx, plans, rec, out); err != nil {
+			return err
+		}
+	}
+	if w.evidence == nil || !out.Wrong() || out.Unsupported != nil {
+		return nil
+	}
+	if out.Evidence, err = w.evidence(*out); err != nil || out.Evidence == "" {
+		return err
+	}
+	return w.keep(rec, out)
+}
+
+// judgeAll judges the state at each ack.
+func (w *worker) judgeAll(ctx context.Context, plans []ops.Plan, rec *recorded, out *Outcome) error {
 	judged := -1 // the position of the last cut
-	for n, r := range records {
+	for n, r := range rec.records {
 		thread, op := place(r, len(plans))
-		at := publishedAt(log, n)
+		at := publishedAt(rec.log, n)
 		switch errno := unix.ErrnoName(unix.Errno(r.Errno)); {
 		case op == 0:
 		case r.Errno != 0 && !plans[thread-1].Ops[op-1].Allows(errno):
 			out.Failed, out.Thread, out.Errno = int(op), thread, errno
 		case r.Synced && at > judged: // or it is the same state, and no more was acknowledged
 			judged = at
-			if err := w.judge(ctx, plans, records, log, at, out); err != nil || out.Unsupported != nil {
+			if err := w.judge(ctx, plans, rec, at, out); err != nil || out.Unsupported != nil {
 				return err
 			}
 		}
 	}
 	if out.Failed > 0 { // is it an op that kernel or file system do not know?
-		return w.judge(ctx, plans, records, log, len(log.Events), out)
+		return w.judge(ctx, plans, rec, len(rec.log.Events), out)
 	}
 	return nil
 }
@@ -154,44 +174,66 @@ func place(r ledger.Record, threads int) (thread int, op uint64) {
 	return ops.Of(r.Op)
 }
 
-// record runs plans on a fresh disk, and returns ledger and log; nil where the guest did
-// not come to the end.
-func (w *worker) record(ctx context.Context, plans []ops.Plan, out *Outcome) ([]ledger.Record, *blocklog.Log, error) {
+// recorded is what the guest that ran a workload left.
+type recorded struct {
+	ended   bool // or the guest did not come to the end
+	path    string
+	log     *blocklog.Log // of path
+	records []ledger.Record
+	console string // what the kernel said meanwhile
+}
+
+// discard removes the log.
+func (r *recorded) discard() error {
+	err := os.RemoveAll(r.path)
+	if r.log != nil {
+		err = errors.Join(err, r.log.Close())
+	}
+	return err
+}
+
+// record runs plans on a fresh disk.
+func (w *worker) record(ctx context.Context, plans []ops.Plan, out *Outcome) (*recorded, error) {
+	rec := &recorded{path: w.folder + ".log"} // beside the folder, which goes with the guest
 	memory, err := w.guest.Ledger()
 	if err != nil {
-		return nil, nil, err
+		return rec, err
 	}
 	counts := func() (started, acked uint64) {
 		acked = memory.Published() // before what has begun: see campaign's watch
 		return memory.Started(), acked
 	}
 	drive := func(log *blocklog.Writer) *disk.Drive { return w.stand.Drive(w.base, log, plans[0].Seed, counts) }
-	if err := w.insert(drive); err != nil {
-		return nil, nil, err
+	if err := w.insert(rec.path, drive); err != nil {
+		return rec, err
 	}
-	path := w.path
 	console := w.console()
 	limited, cancel := context.WithTimeout(ctx, w.stand.Scenario.Timeout)
 	defer cancel()
 	ask := w.stand.Workload(plans)
 	ask.Repeated = true
 	if err := w.guest.Work(limited, ask); err != nil {
-		return nil, nil, w.died(ctx, limited, console, err, out)
+		if err := w.died(ctx, limited, console, err, out); err != nil {
+			return rec, err
+		}
+		rec.console = console.Text()
+		return rec, rec.open(w)
 	}
 	w.bay.current().Stop("the workload has ended")
 	if _, _, err := w.bay.current().Cut(); err != nil {
-		return nil, nil, err
+		return rec, err
 	}
-	records, err := memory.Take()
-	if err == nil {
-		err = w.finish()
+	if rec.records, err = memory.Take(); err != nil {
+		return rec, err
 	}
-	if err != nil {
-		return nil, nil, err
-	}
-	out.Trouble = console.Complaint()
-	log, err := campaign.OpenLog(path, w.stand.Scenario.Drive)
-	return records, log, errors.Join(err, os.Remove(path))
+	rec.ended, rec.console, out.Trouble = true, console.Text(), console.Complaint()
+	return rec, errors.Join(w.finish(), rec.open(w))
+}
+
+// open opens the log, which is complete.
+func (r *recorded) open(w *worker) (err error) {
+	r.log, err = campaign.OpenLog(r.path, w.stand.Scenario.Drive)
+	return err
 }
 
 // died says why the guest did not come to the end of a workload, if that was its own
@@ -207,11 +249,12 @@ func (w *worker) died(ctx, limited context.Context, console campaign.Console, er
 
 // judge has the state recovered that a cut at a position left, and judges each thread's
 // tree.
-func (w *worker) judge(ctx context.Context, plans []ops.Plan, records []ledger.Record, log *blocklog.Log, at int, out *Outcome) error {
-	if at < len(log.Events) {
-		records = records[:min(log.Events[at].Acked, uint64(len(records)))]
+func (w *worker) judge(ctx context.Context, plans []ops.Plan, rec *recorded, at int, out *Outcome) error {
+	records := rec.records
+	if at < len(rec.log.Events) {
+		records = records[:min(rec.log.Events[at].Acked, uint64(len(records)))]
 	}
-	image, err := crash.Build(w.base, log, at, crash.Policy(w.stand.Scenario.AtCut), plans[0].Seed)
+	image, err := crash.Build(w.base, rec.log, at, crash.Policy(w.stand.Scenario.AtCut), plans[0].Seed)
 	if err != nil {
 		return err
 	}
@@ -270,18 +313,18 @@ func (w *worker) recovered(ctx context.Context, histories []promise.History, ima
 	if err := w.hire(ctx); err != nil {
 		return nil, err
 	}
-	if err := w.insert(func(log *blocklog.Writer) *disk.Drive { return w.stand.Honest(image.Media, log) }); err != nil {
+	path := w.passing()
+	defer os.Remove(path)
+	if err := w.insert(path, func(log *blocklog.Writer) *disk.Drive { return w.stand.Honest(image.Media, log) }); err != nil {
 		return nil, err
 	}
-	path := w.path
-	defer os.Remove(path)
 	recovery, found, err := w.recover(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var out []State
 	for i, h := range histories {
-		s := State{Thread: i + 1, Recovery: recovery}
+		s := State{Thread: i + 1, Recovery: recovery, tree: found.Tree}
 		if n := len(h.Records); n > 0 {
 			s.Op = int(h.Records[n-1].Op)
 		}

@@ -8,8 +8,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -101,10 +99,7 @@ func Main(ctx context.Context, args []string, s Streams) (code int) {
 		return exited // --help was asked for, and given
 	}
 	if err == nil {
-		err = noneEmpty(k)
-	}
-	if err == nil {
-		err = canBeMade(k)
+		err = sound(k)
 	}
 	if err != nil {
 		fmt.Fprintf(s.Err, "powercut: %v\nTry: powercut --help\n", err)
@@ -112,31 +107,6 @@ func Main(ctx context.Context, args []string, s Streams) (code int) {
 	}
 	t := newTalk(c.talkFlags, s)
 	return exitCode(ctx, k.Run(t), t)
-}
-
-// noneEmpty refuses flags and arguments that are there and say nothing, as of a shell
-// variable that is not set: --kernel "$KERNEL" must not run another kernel.
-func noneEmpty(k *kong.Context) error {
-	for _, p := range k.Path {
-		var v reflect.Value
-		var name string
-		switch {
-		case p.Flag != nil:
-			v, name = p.Flag.Target, "--"+p.Flag.Name
-		case p.Positional != nil:
-			v, name = p.Positional.Target, p.Positional.Summary()
-		default:
-			continue
-		}
-		empty := v.Kind() == reflect.String && v.Len() == 0
-		if list, ok := v.Interface().([]string); ok {
-			empty = len(list) == 0 || slices.Contains(list, "")
-		}
-		if empty {
-			return fmt.Errorf("%s is empty; give it a value, or leave it out", name)
-		}
-	}
-	return nil
 }
 
 // exitCode tells the user of an error, and the caller of its kind.

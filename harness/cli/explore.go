@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime"
 	"time"
 
 	"powercut/harness/bundle"
@@ -22,20 +21,14 @@ import (
 
 type exploreCommand struct {
 	What     string        `arg:"" predictor:"scenario" name:"scenario|run" help:"A scenario, which is run first; or the folder of a run, or of one of its calls."`
-	Budget   time.Duration `help:"For how long, in all." default:"10m" placeholder:"TIME"`
-	States   *int          `help:"At most so many states of each call. Default: as many as the budget allows." placeholder:"N"`
+	Budget   time.Duration `help:"For how long, in all." default:"10m" positive:"" placeholder:"TIME"`
+	States   int           `help:"At most so many states of each call. Default: as many as the budget allows." positive:"" placeholder:"N"`
 	Seed     *uint64       `help:"What order and random states follow from, and of a scenario its run. Default: the run's; of a scenario a new one." placeholder:"N"`
 	NoPrune  bool          `help:"Recover each state whose content is new, also where it agrees with a checked one on all that its recovery looked at."`
 	NoShrink bool          `help:"Leave the first violation of a call as it was found, and write no bundle of it."`
 	Fsck     bool          `help:"Have e2fsck -fn, xfs_repair -n or btrfs check, on this machine, examine each state that a guest has recovered, too."`
-	Jobs     *int          `help:"Guests at work at the same time. Default: one for each processor." placeholder:"N"`
 	Resume   bool          `help:"Go on where the exploration before ended: what it had checked is not checked again."`
-	JSON     bool          `name:"json" help:"Print one JSON document in place of the text."`
-	Set      []string      `help:"Override a value of the scenario. May be repeated." placeholder:"a.b=value" sep:"none"`
-	Kernel   string        `predictor:"kernel" help:"A kernel of one's own: that of the run, or in place of the scenario's." placeholder:"KERNEL"`
-	Modules  string        `help:"Its modules: a lib/modules/RELEASE folder." placeholder:"DIR" type:"existingdir"`
-	Runs     string        `help:"Where run folders go." default:"runs" placeholder:"DIR" makes:"folder"`
-	QEMU     string        `name:"qemu" help:"The QEMU binary." placeholder:"PATH"`
+	workFlags
 }
 
 // Help says what is explored, and what the exit code means.
@@ -63,29 +56,14 @@ const (
 	violationFile = "violation.tar.zst"
 )
 
-// below tells whether a number was given that is less than another.
-func below(n *int, least int) bool { return n != nil && *n < least }
-
-// given is a number that was given, or what it is where none was.
-func given(n *int, otherwise int) int {
-	if n == nil {
-		return otherwise
-	}
-	return *n
-}
-
 // Run explores.
 func (c *exploreCommand) Run(ctx context.Context, s Streams, t *talk) (err error) {
-	if below(c.States, 1) || below(c.Jobs, 1) || c.Budget <= 0 {
-		return &usageError{errors.New("--states, --jobs and --budget are numbers above 0")}
-	}
-	binary, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("find powercut itself: %w", err)
-	}
 	progress := t.begin(s)
 	defer progress.Done()
-	lab := &campaign.Lab{Runs: c.Runs, Binary: binary, QEMU: c.QEMU, Kernel: c.Kernel, Modules: c.Modules, Progress: progress}
+	lab, err := c.lab(progress)
+	if err != nil {
+		return err
+	}
 	past, plans, err := c.recording(ctx, lab)
 	if err != nil {
 		return err
@@ -208,7 +186,7 @@ func (c *exploreCommand) call(ctx context.Context, lab *campaign.Lab, past *camp
 		return nil, err
 	}
 	defer s.Close()
-	o := explore.Options{Seed: past.Document.Seed, States: given(c.States, 0), Budget: budget, Jobs: given(c.Jobs, runtime.NumCPU()), Every: c.NoPrune, Fsck: c.Fsck}
+	o := explore.Options{Seed: past.Document.Seed, States: c.States, Budget: budget, Jobs: c.jobs(), Every: c.NoPrune, Fsck: c.Fsck}
 	if c.Seed != nil {
 		o.Seed = *c.Seed
 	}

@@ -2,52 +2,39 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
 
 	"powercut/guest/ops"
 	"powercut/harness/batch"
-	"powercut/harness/campaign"
 	"powercut/harness/generate"
 	"powercut/harness/model"
-	"powercut/harness/promise"
-	"powercut/images/cache"
 	"powercut/scenarios"
 )
 
 type generateCommand struct {
 	Scenario string        `arg:"" optional:"" default:"generated" help:"What the workloads are put into: a scenario of ops. Its file system, drive, guest and policy hold for all. Default: generated."`
 	Length   int           `help:"All workloads of so many ops, 1 to 3, sync calls not counted." placeholder:"N" xor:"which"`
-	Random   int           `help:"So many random workloads, from the seed." placeholder:"N" xor:"which"`
-	Size     int           `help:"Ops of a random workload, sync calls included." default:"30" placeholder:"N"`
-	Threads  int           `help:"Threads of a random workload, each with that many ops and a directory of its own." default:"1" placeholder:"N"`
-	Ops      []string      `help:"Kinds of ops, with commas between: ${kinds}. Default: all." placeholder:"KIND"`
-	Syncs    []string      `help:"Sync calls after an op: ${syncs}. Default: all." placeholder:"CALL"`
-	Unsynced bool          `help:"Each workload a second time, without a sync of what it finds there."`
-	Sample   int           `help:"Of all workloads so many, drawn by the seed." placeholder:"N"`
+	Random   int           `help:"So many random workloads, from the seed." positive:"" placeholder:"N" xor:"which"`
+	Size     int           `help:"Ops of a random workload, sync calls included." default:"30" needs:"random" placeholder:"N"`
+	Threads  int           `help:"Threads of a random workload, each with that many ops and a directory of its own." default:"1" needs:"random" placeholder:"N"`
+	Ops      []string      `help:"Kinds of ops, with commas between: ${kinds}. Default: all." needs:"length" placeholder:"KIND"`
+	Syncs    []string      `help:"Sync calls after an op: ${syncs}. Default: all." needs:"length" placeholder:"CALL"`
+	Unsynced bool          `help:"Each workload a second time, without a sync of what it finds there." needs:"length"`
+	Sample   int           `help:"Of all workloads so many, drawn by the seed." needs:"length" positive:"" placeholder:"N"`
 	Seed     uint64        `help:"What is drawn follows from it, and the bytes that ops write." default:"1" placeholder:"N"`
 	Output   string        `short:"o" help:"Write each workload into this folder, as a scenario of its own." placeholder:"DIR" makes:"folder"`
 	Carry    bool          `name:"run" help:"Carry them out, and judge what a cut right after each sync call leaves."`
-	Budget   time.Duration `help:"With --run: for how long, at most. Default: until all are done." placeholder:"TIME"`
-	Jobs     *int          `help:"With --run: guests at work at the same time. Default: one for each processor." placeholder:"N"`
-	JSON     bool          `name:"json" help:"With --run: print one JSON document in place of the text."`
-	Set      []string      `help:"Override a value of the scenario. May be repeated." placeholder:"a.b=value" sep:"none"`
-	Kernel   string        `help:"A kernel, in place of the scenario's." placeholder:"KERNEL"`
-	Modules  string        `help:"The modules of one's own kernel." placeholder:"DIR" type:"existingdir"`
-	Module   []string      `help:"A kernel module of one's own, in place of the kernel's. May be repeated." placeholder:"FILE.ko" type:"existingfile" sep:"none"`
-	Runs     string        `help:"Where the run folders of broken promises go." default:"runs" placeholder:"DIR" makes:"folder"`
-	QEMU     string        `name:"qemu" help:"The QEMU binary." placeholder:"PATH"`
+	Budget   time.Duration `help:"For how long to carry them out, at most. Default: until all are done." needs:"run" positive:"" placeholder:"TIME"`
+	Module   []string      `help:"A kernel module of one's own, in place of the kernel's. May be repeated." needs:"run" placeholder:"FILE.ko" type:"existingfile" sep:"none"`
+	workFlags
 }
 
 // Help says what is generated, and what the exit code means.
@@ -72,6 +59,9 @@ func (c *generateCommand) Run(ctx context.Context, s Streams, t *talk) error {
 	if len(list) != 1 || list[0].Workload.Kind != scenarios.OpsKind {
 		return &usageError{fmt.Errorf("%s is not one scenario of ops, into which workloads can be put", c.Scenario)}
 	}
+	if c.Kernel = run.Kernel; c.Kernel != "" && !c.Carry { // one's own, now that others stand in the scenario
+		return &usageError{errors.New("--kernel with an image of one's own goes with --run")}
+	}
 	workloads := c.workloads(list[0])
 	switch {
 	case c.Output != "":
@@ -86,7 +76,6 @@ func (c *generateCommand) Run(ctx context.Context, s Streams, t *talk) error {
 		}
 		return nil
 	}
-	c.Kernel = run.Kernel // a kernel of one's own, now that others stand in the scenario
 	return c.carryOut(ctx, s, t, list[0], workloads)
 }
 
@@ -96,16 +85,12 @@ func (c *generateCommand) check() error {
 		return errors.New("--length or --random says which workloads are wanted")
 	case c.Length < 0 || c.Length > generate.MaxLength:
 		return fmt.Errorf("--length %d: allowed are 1 to %d; for longer ones there is --random", c.Length, generate.MaxLength)
-	case c.Random < 0 || c.Sample < 0 || below(c.Jobs, 1) || c.Budget < 0:
-		return errors.New("--random, --sample, --jobs and --budget are numbers above 0")
 	case c.Size < 1 || c.Size > ops.MaxOps:
 		return fmt.Errorf("--size %d: allowed are 1 to %d", c.Size, ops.MaxOps)
 	case c.Threads < 1 || c.Threads > maxThreads:
 		return fmt.Errorf("--threads %d: allowed are 1 to %d", c.Threads, maxThreads)
-	case c.Threads > 1 && (c.Random == 0 || c.Output != ""):
-		return errors.New("--threads goes with --random, and not with --output: a scenario's ops have one thread")
-	case c.Random > 0 && (len(c.Ops) > 0 || len(c.Syncs) > 0 || c.Unsynced):
-		return errors.New("--ops, --syncs and --unsynced go with --length")
+	case c.Threads > 1 && c.Output != "":
+		return errors.New("--threads does not go with --output: a scenario's ops have one thread")
 	}
 	return errors.Join(known("--ops", c.Ops, generate.Kinds()), known("--syncs", c.Syncs, generate.Syncs))
 }
@@ -195,191 +180,13 @@ func (c *generateCommand) write(s scenarios.Scenario, workloads iter.Seq[batch.W
 	return nil
 }
 
+// nameOf is the name of workload n as a scenario.
+func nameOf(s scenarios.Scenario, n int) string { return fmt.Sprintf("%s-%06d", s.Name, n) }
+
 // alone is the scenario of one workload, with the power cut at the ack of op k.
 func alone(s scenarios.Scenario, n int, list []ops.Op, k int) scenarios.Scenario {
-	s.Name, s.About = fmt.Sprintf("%s-%06d", s.Name, n), "generated"
+	s.Name, s.About = nameOf(s, n), "generated"
 	s.Workload.Ops, s.Workload.Count = list, len(list)
 	s.Cut = scenarios.Cut{Ack: k}
 	return s
-}
-
-// generated is what came out of workloads; --json prints it.
-type generated struct {
-	Schema      string         `json:"schema"` // powercut-generated/1
-	Scenario    string         `json:"scenario"`
-	Filesystem  string         `json:"filesystem"`
-	Kernel      string         `json:"kernel"`
-	Seed        uint64         `json:"seed"`
-	Workloads   int            `json:"workloads"` // carried out
-	States      int            `json:"states"`    // judged
-	Broken      int            `json:"broken"`    // workloads that went as they may not
-	Unsupported map[string]int `json:"unsupported"`
-	Seconds     float64        `json:"seconds"`
-	Jobs        int            `json:"jobs"`
-	Ended       string         `json:"ended"` // all workloads, or the budget
-	Reports     []wrong        `json:"reports"`
-}
-
-// wrong is a workload that went as it may not.
-type wrong struct {
-	Workload int    `json:"workload"` // among all, from 1
-	Ops      string `json:"ops"`
-	Thread   int    `json:"thread"`
-	Op       int    `json:"op"` // of the thread: the power went after it, or it failed
-	What     string `json:"what"`
-	// Folder is that of a run of the workload alone, which may have come to something
-	// else: Held. There is none of several threads.
-	Folder string `json:"folder,omitempty"`
-	Held   bool   `json:"held,omitempty"`
-
-	workload batch.Workload
-}
-
-// repeated is how many of the workloads that went wrong are run again as scenarios.
-const repeated = 10
-
-// carryOut runs the workloads, and says what came of them.
-func (c *generateCommand) carryOut(ctx context.Context, s Streams, t *talk, scenario scenarios.Scenario, workloads iter.Seq[batch.Workload]) (err error) {
-	binary, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("find powercut itself: %w", err)
-	}
-	progress := t.begin(s)
-	defer progress.Done()
-	lab := &campaign.Lab{Runs: c.Runs, Binary: binary, QEMU: c.QEMU, Kernel: c.Kernel, Modules: c.Modules, ModuleFiles: c.Module, Progress: progress}
-	stand, err := lab.Stand(ctx, scenario)
-	if err != nil {
-		return err
-	}
-	store, err := cache.Default()
-	if err != nil {
-		return err
-	}
-	dir, release, err := store.Scratch(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, release()) }()
-	g := &generated{
-		Schema: "powercut-generated/1", Scenario: scenario.Name, Filesystem: string(scenario.Filesystem.Type), Kernel: stand.Machine.Greeting.Release,
-		Seed: c.Seed, Unsupported: map[string]int{}, Jobs: given(c.Jobs, runtime.NumCPU()), Ended: "all workloads", Reports: []wrong{},
-	}
-	progress.Stage("workloads", c.Sample+c.Random)
-	begun := time.Now()
-	limited := ctx
-	if c.Budget > 0 {
-		var cancel context.CancelFunc
-		limited, cancel = context.WithTimeout(ctx, c.Budget)
-		defer cancel()
-	}
-	err = batch.Run(limited, stand, workloads, batch.Options{Jobs: g.Jobs, Folder: dir, Seed: c.Seed}, func(o batch.Outcome) {
-		if w := g.add(o); w != nil && g.Broken <= shownAtOnce {
-			t.fail(fmt.Sprintf("workload %d: %s: %s", w.Workload, w.Ops, w.What), nil)
-		}
-		progress.Set(g.Workloads)
-	})
-	g.Seconds = time.Since(begun).Seconds()
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		g.Ended, err = "the budget", nil
-	}
-	if err != nil {
-		return err
-	}
-	slices.SortFunc(g.Reports, func(a, b wrong) int { return a.Workload - b.Workload })
-	for i := range g.Reports[:min(len(g.Reports), repeated)] {
-		w := &g.Reports[i]
-		if len(w.workload) > 1 {
-			continue
-		}
-		doc, err := lab.Run(ctx, alone(scenario, w.Workload, w.workload[0], w.Op), c.Seed)
-		if err != nil {
-			return err
-		}
-		w.Folder, w.Held = doc.Folder, doc.Held
-	}
-	progress.Done()
-	if err := c.print(s.Out, g); err != nil {
-		return err
-	}
-	if g.Broken > 0 {
-		return errNotHeld
-	}
-	return nil
-}
-
-// add counts what became of a workload, and returns what was wrong with it; nil: nothing.
-func (g *generated) add(o batch.Outcome) *wrong {
-	g.Workloads++
-	g.States += len(o.States)
-	if u := o.Unsupported; u != nil {
-		verb, _, _ := strings.Cut(u.Text, " ")
-		g.Unsupported[verb+": "+u.Errno]++
-		return nil
-	}
-	if !o.Wrong() {
-		return nil
-	}
-	g.Broken++
-	w := wrong{Workload: o.Number, Ops: inWords(o.Workload), Thread: 1, workload: o.Workload}
-	switch state := o.Broken(); {
-	case o.Trouble != "":
-		w.Op, w.What = len(o.Workload[0]), "while the ops ran the kernel said: "+o.Trouble
-	case state == nil:
-		w.Thread, w.Op, w.What = o.Thread, o.Failed, "failed with "+o.Errno
-	case len(state.Result.Findings) == 0:
-		w.Thread, w.Op, w.What = state.Thread, state.Op, fmt.Sprintf("%s: %s", state.Recovery.Class, state.Recovery.Detail)
-	default:
-		w.Thread, w.Op, w.What = state.Thread, state.Op, gravest(state.Result.Findings)
-	}
-	w.What = fmt.Sprintf("op %d: %s", w.Op, w.What)
-	if len(o.Workload) > 1 {
-		w.What = ops.ThreadDir(w.Thread) + ", " + w.What
-	}
-	g.Reports = append(g.Reports, w)
-	return &w
-}
-
-// gravest tells the gravest finding, and how many more there are.
-func gravest(list []promise.Finding) string {
-	f := list[0]
-	text := fmt.Sprintf("%s: %s of %s: %s", f.Class, f.Aspect, f.Path, f.Found)
-	if f.Want != "" {
-		text += ", want " + f.Want
-	}
-	if n := len(list); n > 1 {
-		text += fmt.Sprintf(" (and %d more)", n-1)
-	}
-	return text
-}
-
-// shownWrong bounds the workloads that the text names.
-const shownWrong = 50
-
-func (c *generateCommand) print(w io.Writer, g *generated) error {
-	if c.JSON {
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return e.Encode(g)
-	}
-	var b strings.Builder
-	for _, r := range g.Reports[:min(len(g.Reports), shownWrong)] {
-		fmt.Fprintf(&b, "workload %d: %s\n  %s\n", r.Workload, r.Ops, r.What)
-		switch {
-		case r.Folder != "" && r.Held:
-			fmt.Fprintf(&b, "  a run of it alone kept all: %s\n", r.Folder)
-		case r.Folder != "":
-			fmt.Fprintf(&b, "  so does a run of it alone: %s\n", r.Folder)
-		}
-	}
-	if n := len(g.Reports) - shownWrong; n > 0 {
-		fmt.Fprintf(&b, "and %d more\n", n)
-	}
-	for _, what := range slices.Sorted(maps.Keys(g.Unsupported)) {
-		fmt.Fprintf(&b, "not supported: %s (%d workloads)\n", what, g.Unsupported[what])
-	}
-	fmt.Fprintf(&b, "%s on %s, kernel %s, seed %d: %d workloads, %d states, %d broken; ended by %s\n",
-		g.Scenario, g.Filesystem, g.Kernel, g.Seed, g.Workloads, g.States, g.Broken, g.Ended)
-	fmt.Fprintf(&b, "  in %.1f s: %.1f workloads a second with %d guests\n", g.Seconds, float64(g.Workloads)/max(g.Seconds, 1e-9), g.Jobs)
-	_, err := io.WriteString(w, b.String())
-	return err
 }

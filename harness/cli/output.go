@@ -5,12 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/alecthomas/kong"
-	"golang.org/x/sys/unix"
 
 	"powercut/harness/internal/whole"
 	"powercut/harness/report/format"
@@ -73,42 +69,6 @@ func names(list []format.Format) string {
 // printed tells whether one of the reports goes to standard output.
 func printed(list []output) bool {
 	return slices.ContainsFunc(list, func(o output) bool { return o.file == "" })
-}
-
-// canBeMade refuses a flag for a file or a folder that cannot be made where it is asked
-// for. What such a flag makes is in its tag makes: a file, a folder with those above it, or
-// a new folder, which must not be there.
-func canBeMade(k *kong.Context) error {
-	for _, f := range k.Flags() {
-		if !f.Tag.Has("makes") || f.Target.String() == "" {
-			continue
-		}
-		if wrong := cannotMake(f.Tag.Get("makes"), f.Target.String()); wrong != "" {
-			return fmt.Errorf("--%s %s: %s", f.Name, f.Target, wrong)
-		}
-	}
-	return nil
-}
-
-// cannotMake says why something of a kind cannot be made at a path; empty: it can, as far
-// as can be seen.
-func cannotMake(kind, path string) string {
-	info, err := os.Stat(path)
-	there, above := err == nil, filepath.Dir(filepath.Clean(path))
-	switch {
-	case kind == "folder" && (errors.Is(err, unix.ENOTDIR) || there && !info.IsDir()):
-		return "it is a file, or below one; give the name of a folder"
-	case kind == "folder":
-		return ""
-	case kind == "new" && there:
-		return "it is there already; give another name"
-	case kind == "file" && there && info.IsDir():
-		return "it is a folder; give the name of a file"
-	}
-	if info, err := os.Stat(above); err != nil || !info.IsDir() {
-		return "there is no folder " + above
-	}
-	return ""
 }
 
 // notOver refuses to write what a flag names over the very file that is read.

@@ -51,7 +51,7 @@ func (m *marker) advance(started, acked uint64, at int) {
 	started = min(started, workload.MaxCount)
 	for m.begun < started || m.over < acked {
 		if m.over < acked && (m.records[m.over].Op <= m.begun || m.begun >= started) {
-			m.marks = append(m.marks, Position{ended(m.records[m.over]), at})
+			m.marks = append(m.marks, Position{Ended(m.records[m.over]), at})
 			m.over++
 			continue
 		}
@@ -60,8 +60,8 @@ func (m *marker) advance(started, acked uint64, at int) {
 	}
 }
 
-// ended is the mark of an op that is over.
-func ended(r ledger.Record) string {
+// Ended is the mark of an op that is over.
+func Ended(r ledger.Record) string {
 	switch {
 	case r.Synced:
 		return fmt.Sprintf("ack op %d", r.Op)

@@ -13,7 +13,7 @@ import (
 	"powercut/harness/logwrites"
 )
 
-// The files of an import's folder.
+// The files of a folder with a log that is not a run's.
 const (
 	originFile = "origin.json"
 	logFile    = "block.log"
@@ -22,10 +22,10 @@ const (
 // OriginSchema names the version of Origin.
 const OriginSchema = "powercut/import/1"
 
-// Origin says where an imported log comes from. It is kept in the import's folder.
+// Origin says where a log comes from that is not a run's. It is kept in its folder.
 type Origin struct {
 	Schema string `json:"schema"`
-	File   string `json:"file"`           // absolute path
+	File   string `json:"file"`           // absolute path of what was imported, or what was recorded
 	Base   string `json:"base,omitempty"` // the drive's content at first, absolute path; empty: zeros
 	Size   int64  `json:"size"`           // of the drive, bytes
 	logwrites.Imported
@@ -90,6 +90,26 @@ func (o *Origin) fill(folder string, r *logwrites.Reader) error {
 		return err
 	}
 	return damage
+}
+
+// Keep puts a copy of a complete block log, compressed, into a folder that is there, so that Open
+// finds it, with what is known of it.
+func Keep(folder, log string, o Origin) error {
+	o.Schema = OriginSchema
+	in, err := os.Open(log)
+	if err != nil {
+		return fmt.Errorf("keep block log: %w", err)
+	}
+	defer in.Close()
+	path := filepath.Join(folder, logFile)
+	err = whole.Write(path, func(f *os.File) error { _, err := io.Copy(f, in); return err })
+	if err == nil {
+		_, err = blocklog.Compress(path)
+	}
+	if err = errors.Join(err, whole.WriteJSON(filepath.Join(folder, originFile), o)); err != nil {
+		return fmt.Errorf("keep block log: %w", err)
+	}
+	return nil
 }
 
 // measure returns the absolute path of an image and its size.
