@@ -92,19 +92,23 @@ func (c *Call) objects(h promise.History, found inspect.Tree) error {
 	}
 	for _, p := range slices.Sorted(maps.Keys(all)) { // a directory comes before what is in it
 		o := all[p]
-		if above := all[path.Dir(p)]; o.There && o.Found == nil && len(o.Findings) == 0 && above != nil && above.Found == nil {
+		switch above := all[path.Dir(p)]; {
+		case !o.There || o.Found != nil:
+		case len(o.Findings) > 0:
+			c.gone(o, o.Findings)
+		case above != nil && above.Found == nil:
 			o.GoneWith = cmp.Or(above.GoneWith, above.Path)
-			c.goneWith(o, all[o.GoneWith].Findings)
+			c.gone(o, all[o.GoneWith].Findings)
 		}
 		c.Objects = append(c.Objects, *o)
 	}
 	return nil
 }
 
-// goneWith marks the last sync call on what is gone with a directory, if that was to be
-// kept: what it promised cannot be reached.
-func (c *Call) goneWith(o *Object, of []promise.Finding) {
-	broken := slices.ContainsFunc(of, func(f promise.Finding) bool { return f.Class != promise.Unpromised })
+// gone marks the last sync call on what is missing, if it was to be kept, as findings say
+// of it or of the directory that it is gone with: what that call promised cannot be reached.
+func (c *Call) gone(o *Object, findings []promise.Finding) {
+	broken := slices.ContainsFunc(findings, func(f promise.Finding) bool { return f.Class != promise.Unpromised })
 	if broken && o.Synced > 0 && o.Synced <= len(c.Ops) {
 		c.Ops[o.Synced-1].Class = verdict.Lost
 	}
