@@ -1,6 +1,6 @@
 // Package check holds the Kubernetes manifest against the types of the API: an unknown
-// or misspelt field, or a value of another type, is an error. There is no cluster here, so
-// nothing is run. It is a module of its own, so that powercut does not depend on them.
+// or misspelt field, or a value of another type, is an error. Nothing is run; see
+// ../test-control-plane. It is a module of its own, so that powercut does not depend on them.
 package check
 
 import (
