@@ -17,16 +17,21 @@ import (
 // The part of a run that a timeline holds: the last requests before the cut, and the
 // ops that ran meanwhile. The rest of a long run is summed up by the other plots.
 const (
-	maxRequests = 900
-	firstOps    = 10 // shown before anybody zooms
+	maxRequests = 900  // of a call
+	allRequests = 3600 // of all calls of a page
+	firstOps    = 10   // shown before anybody zooms
 	tableOps    = 12
 )
 
 func nanoseconds(ns float64) time.Duration { return time.Duration(math.Round(ns)) }
 
-// shownFrom is the first request and the first op of the timeline, as indices.
-func shownFrom(c *evidence.Call) (request, op int) {
-	request = max(len(c.Requests)-maxRequests, 0)
+// requestsOf is how many requests a timeline holds at the most, on a page of so many calls.
+func requestsOf(calls int) int { return min(maxRequests, allRequests/max(calls, 1)) }
+
+// shownFrom is the first request and the first op of a timeline of that many requests, as
+// indices.
+func shownFrom(c *evidence.Call, most int) (request, op int) {
+	request = max(len(c.Requests)-most, 0)
 	for request < len(c.Requests) && len(c.Ops) > 0 && c.Requests[request].ArriveAt < c.Ops[0].Begin {
 		request++ // of the mount, and of the file's creation
 	}
@@ -51,9 +56,9 @@ func lane(c trace.Class) string {
 }
 
 // timeline is what the figure shows.
-func timeline(c *evidence.Call) plot.Timeline {
+func timeline(c *evidence.Call, most int) plot.Timeline {
 	var t plot.Timeline
-	request, op := shownFrom(c)
+	request, op := shownFrom(c, most)
 	for _, o := range c.Ops[op:] {
 		t.Ops = append(t.Ops, plot.TimedOp{
 			Number: o.Number, Class: classOf(o), From: beforeCut(c, o.Begin), To: beforeCut(c, o.End), Acked: o.Acked,
@@ -105,10 +110,10 @@ type requestData struct {
 	Text string  `json:"t"`
 }
 
-func newTimelineData(c *evidence.Call) *timelineData {
+func newTimelineData(c *evidence.Call, most int) *timelineData {
 	d := &timelineData{Ops: []opData{}, Requests: []requestData{}}
-	t := timeline(c)
-	request, op := shownFrom(c)
+	t := timeline(c, most)
+	request, op := shownFrom(c, most)
 	owner := map[int]int{}
 	for i, o := range c.Ops[op:] {
 		list := []int{}

@@ -157,7 +157,7 @@ func newPage(r *evidence.Run) page {
 		}
 		s.Headline, s.Whys = report.Headline(*c.Call), whys(c.Findings)
 		if f, ok := figures[callID(i)+"-timeline"]; ok {
-			s.Timeline, s.Data, s.Rows = &f, newTimelineData(c), lastOps(c)
+			s.Timeline, s.Data, s.Rows = &f, newTimelineData(c, requestsOf(len(r.Calls))), lastOps(c)
 			p.Logged = true
 		}
 		p.Sections = append(p.Sections, s)
@@ -207,7 +207,7 @@ func Figures(r *evidence.Run) []plot.Figure {
 	for i, c := range r.Calls {
 		list = append(list, plot.Latency(callID(i)+"-latency", c.Name(), samples[i], bounds, scale))
 		if len(c.Requests) > 0 {
-			list = append(list, timeline(c).Figure(callID(i)+"-timeline", c.Name()))
+			list = append(list, timeline(c, requestsOf(len(r.Calls))).Figure(callID(i)+"-timeline", c.Name()))
 			costs = append(costs, cost(c))
 		}
 		if states := brokenStates(c); len(states) > 0 {

@@ -190,6 +190,18 @@ func TestTimelineData(t *testing.T) {
 	}
 }
 
+// TestManyCalls: the page of many calls is bounded too.
+func TestManyCalls(t *testing.T) {
+	r := aRun(20_000)
+	for len(r.Calls) < 24 {
+		r.Calls, r.Document.Calls = append(r.Calls, r.Calls[0]), append(r.Document.Calls, r.Document.Calls[0])
+	}
+	p := written(t, r)
+	if drawn := strings.Count(p, " data-rq="); drawn > allRequests || drawn < allRequests*9/10 || len(p) > maxPage {
+		t.Errorf("%d requests, %d bytes", drawn, len(p))
+	}
+}
+
 // TestFigures: each plot is well-formed XML as a file, tells in words what it shows,
 // and has a name of its own.
 func TestFigures(t *testing.T) {
