@@ -31,6 +31,23 @@ func ofMatrix() []*Document {
 	}
 }
 
+// onBusyHost are the same runs, of which the first one had to wait for a processor.
+func onBusyHost() []*Document {
+	docs, half := ofMatrix(), 0.5
+	docs[0].Calls[0].HostWait = &half
+	docs[0].Expectations = []Expectation{{Text: "mean of fsync <= 1ms", Found: "2 ms", Busy: true}}
+	return docs
+}
+
+// TestCompareOnBusyHost: what does not hold is no finding there, and what holds does.
+func TestCompareOnBusyHost(t *testing.T) {
+	for i, c := range Compare(onBusyHost()) {
+		if was := Compare(ofMatrix())[i]; c.Held != was.Held || c.Busy == c.Held {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
 // TestCompare: medians of several runs are compared, the published ratio stands
 // beside, and where a cell or a call was not run nothing is said of it; nothing holds
 // where there is nothing to divide by.

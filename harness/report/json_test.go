@@ -68,7 +68,7 @@ func TestFieldsComplete(t *testing.T) {
 		func(b *bytes.Buffer) error { return JSON(b, onQcow2()) },
 		func(b *bytes.Buffer) error { return JSON(b, withFigures(0)) },
 		func(b *bytes.Buffer) error { return JSON(b, ofOps()) },
-		func(b *bytes.Buffer) error { return JSONAll(b, ofMatrix()) },
+		func(b *bytes.Buffer) error { return JSONAll(b, onBusyHost()) },
 	} {
 		var b bytes.Buffer
 		if err := write(&b); err != nil {
