@@ -151,14 +151,20 @@ func timeAt(events []blocklog.Event, at int) time.Duration {
 	return events[len(events)-1].Time
 }
 
-// part is the state at the ack of one sector that an op wrote to.
+// part is the state at the ack of a sector that an op wrote to, and of those after it that
+// have the same.
 type part struct {
-	sector int32
+	sector int32 // the first
 	writes []int // indices of the requests that carried it before the ack
 	spoilt []int // and of these those that a fault kept from storing it as it was
 	at     int   // where it became durable, or never
 	write  int   // index of the request that did it, where at is not never
 	flush  int   // and of the flush, or -1
+}
+
+// like tells whether two sectors have the same state.
+func (p part) like(o part) bool {
+	return p.at == o.at && p.write == o.write && p.flush == o.flush && slices.Equal(p.writes, o.writes) && slices.Equal(p.spoilt, o.spoilt)
 }
 
 // cover judges one op.
@@ -167,6 +173,9 @@ func (c *coverer) cover(w window) Cover {
 	var writes []int
 	for s, end := sectorsOf(c.extent(w.op)); s < end; s++ {
 		p := c.part(s, w)
+		if n := len(parts); n > 0 && parts[n-1].like(p) {
+			continue
+		}
 		parts = append(parts, p)
 		writes = append(writes, p.writes...)
 	}
