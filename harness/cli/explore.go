@@ -136,6 +136,9 @@ func (c *exploreCommand) record(ctx context.Context, lab *campaign.Lab) (string,
 	}
 	run := &runCommand{Scenario: c.What, Set: c.Set, Kernel: c.Kernel, Modules: c.Modules}
 	list, err := run.scenarios()
+	if info, is := os.Stat(c.What); err != nil && is == nil && info.IsDir() {
+		return "", &usageError{fmt.Errorf("%s is neither a scenario, nor the folder of a run, nor that of one of its calls", c.What)}
+	}
 	if err != nil {
 		return "", err
 	}
