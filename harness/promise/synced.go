@@ -10,6 +10,7 @@ type Object struct {
 	There   bool // the path led to it still when the last op had ended
 	Changed int  // the last op that changed it, or what the path leads to; 0: none
 	Synced  int  // the last sync call that was about it, from 1; 0: none
+	Inode   model.ID
 }
 
 // Objects are those of each path that there ever was, "." included. Like Judge it fails
@@ -40,7 +41,7 @@ func Objects(h History) (map[string]Object, error) {
 	}
 	synced, all := lastSyncs(h, f)
 	for path, o := range list {
-		o.Synced = max(synced[leads[path]], all)
+		o.Synced, o.Inode = max(synced[leads[path]], all), leads[path]
 		list[path] = o
 	}
 	return list, nil

@@ -14,7 +14,7 @@ func TestObjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]Object{
-		".": {true, 6, 0}, "a": {true, 5, 4}, "b": {false, 5, 4}, "d": {true, 10, 0}, "d/x": {false, 10, 9},
+		".": {true, 6, 0, 0}, "a": {true, 5, 4, 2}, "b": {false, 5, 4, 2}, "d": {true, 10, 0, 3}, "d/x": {false, 10, 9, 4},
 	}
 	if len(got) != len(want) {
 		t.Errorf("%v", got)

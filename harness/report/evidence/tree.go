@@ -12,6 +12,7 @@ import (
 	"powercut/guest/inspect"
 	"powercut/guest/ledger"
 	"powercut/guest/ops"
+	"powercut/harness/model"
 	"powercut/harness/promise"
 	"powercut/harness/verdict"
 )
@@ -90,15 +91,19 @@ func (c *Call) objects(h promise.History, found inspect.Tree) error {
 		o := at(f.Path)
 		o.Findings = append(o.Findings, f)
 	}
+	reached := map[model.ID]bool{} // inodes that a path which was there still leads to
+	for p, o := range all {
+		reached[known[p].Inode] = reached[known[p].Inode] || o.There && o.Found != nil
+	}
 	for _, p := range slices.Sorted(maps.Keys(all)) { // a directory comes before what is in it
 		o := all[p]
 		switch above := all[path.Dir(p)]; {
 		case !o.There || o.Found != nil:
 		case len(o.Findings) > 0:
-			c.gone(o, o.Findings)
+			c.gone(o, o.Findings, reached[known[p].Inode])
 		case above != nil && above.Found == nil:
 			o.GoneWith = cmp.Or(above.GoneWith, above.Path)
-			c.gone(o, all[o.GoneWith].Findings)
+			c.gone(o, all[o.GoneWith].Findings, reached[known[p].Inode])
 		}
 		c.Objects = append(c.Objects, *o)
 	}
@@ -106,10 +111,11 @@ func (c *Call) objects(h promise.History, found inspect.Tree) error {
 }
 
 // gone marks the last sync call on what is missing, if it was to be kept, as findings say
-// of it or of the directory that it is gone with: what that call promised cannot be reached.
-func (c *Call) gone(o *Object, findings []promise.Finding) {
+// of it or of the directory that it is gone with: what that call promised cannot be reached,
+// unless by another name.
+func (c *Call) gone(o *Object, findings []promise.Finding, reached bool) {
 	broken := slices.ContainsFunc(findings, func(f promise.Finding) bool { return f.Class != promise.Unpromised })
-	if broken && o.Synced > 0 && o.Synced <= len(c.Ops) {
+	if broken && !reached && o.Synced > 0 && o.Synced <= len(c.Ops) {
 		c.Ops[o.Synced-1].Class = verdict.Lost
 	}
 }

@@ -74,25 +74,25 @@ func TestTree(t *testing.T) {
 }
 
 // TestGoneWith: what is in a directory that is missing is gone with it, and so is what was
-// synced of it.
+// synced of it, unless it has another name.
 func TestGoneWith(t *testing.T) {
 	var plan ops.Plan
 	records := []ledger.Record{{Synced: true}}
-	for k, line := range []string{"mkdir d", "mkdir d/e", "write d/e/a 1KiB", "sync", "fsync d/e/a", "fsync d"} {
+	for k, line := range []string{"mkdir d", "mkdir d/e", "write d/e/a 1KiB", "sync", "fsync d/e/a", "fsync d", "write d/b 1KiB", "link d/b b", "fsync d/b"} {
 		o, err := ops.Parse(line)
 		if err != nil {
 			t.Fatal(err)
 		}
 		plan.Ops = append(plan.Ops, o)
-		records = append(records, ledger.Record{Op: uint64(k + 1), Start: 10, End: 20, Synced: k >= 3})
+		records = append(records, ledger.Record{Op: uint64(k + 1), Start: 10, End: 20, Synced: k >= 3 && k != 6 && k != 7})
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "tree.json"), []byte(`{"objects": [{"path": "."}]}`), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "tree.json"), []byte(`{"objects": [{"path": "."}, {"path": "b", "mode": 32768}]}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	for class, gone := range map[promise.Class]verdict.Class{promise.Promised: verdict.Lost, promise.Unpromised: verdict.Kept} {
 		c := &Call{Call: &report.Call{Recovery: verdict.Recovery{Class: verdict.Recovered}, Tree: &promise.Result{
-			Counts: promise.Counts{Ops: 6}, Findings: []promise.Finding{{Class: class, Path: "d", Aspect: "name", Found: "missing", Sync: 4}},
+			Counts: promise.Counts{Ops: 9}, Findings: []promise.Finding{{Class: class, Path: "d", Aspect: "name", Found: "missing", Sync: 4}},
 		}}}
 		if err := c.tree(dir, plan, records); err != nil {
 			t.Fatal(err)
@@ -101,11 +101,14 @@ func TestGoneWith(t *testing.T) {
 		for _, o := range c.Objects {
 			with[o.Path] = o.GoneWith
 		}
-		if want := map[string]string{".": "", "d": "", "d/e": "d", "d/e/a": "d"}; !maps.Equal(with, want) {
+		if want := map[string]string{".": "", "b": "", "d": "", "d/b": "d", "d/e": "d", "d/e/a": "d"}; !maps.Equal(with, want) {
 			t.Errorf("%v", with)
 		}
 		if c.Ops[4].Class != gone || c.Ops[5].Class != gone {
 			t.Errorf("%s: fsync d/e/a is %q, fsync d %q", class, c.Ops[4].Class, c.Ops[5].Class)
+		}
+		if c.Ops[8].Class != verdict.Kept {
+			t.Errorf("%s: fsync d/b is %q, and b is there", class, c.Ops[8].Class)
 		}
 	}
 }
