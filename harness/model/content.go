@@ -29,6 +29,14 @@ func (c Content) slice(from, to int64) (out Content) {
 	return out
 }
 
+// End is the offset after the last byte in a range that an op wrote; 0: there is none.
+func (c Content) End(from, to int64) (end int64) {
+	for _, p := range c.slice(from, to) {
+		end = p.End()
+	}
+	return end
+}
+
 // forever is an offset behind every file.
 const forever = 1 << 62
 

@@ -34,7 +34,7 @@ type floors struct {
 	blocks  map[model.ID]int // reserved ones
 	data    map[model.ID][]rangeFloor
 	// ends are what sync calls for a range promise of the size: that it reaches to the
-	// range's end, as far as it did then.
+	// end of what was written in the range, as far as it did then.
 	ends map[model.ID][]rangeFloor
 }
 
@@ -108,29 +108,31 @@ func (f *past) promised(o ops.Op) {
 	if o.Verb == ops.Msync || o.Verb == ops.Pwrite {
 		from, to = o.Offset, o.Offset+o.Length
 	}
-	if n := f.current().Get(id); o.Verb == ops.Append {
+	n := f.current().Get(id)
+	if o.Verb == ops.Append {
 		from, to = n.Size-o.Length, n.Size
 	}
+	r, end := rangeFloor{from, to, f.now}, n.Content.End(from, to)
 	whole := o.Verb == ops.Fsync || o.Has(ops.OSync)
-	f.letter.raise(id, f.now, from, to, whole, whole && o.Verb == ops.Fsync)
-	f.custom.raise(id, f.now, from, to, whole, true)
+	f.letter.raise(id, r, end, whole, whole && o.Verb == ops.Fsync)
+	f.custom.raise(id, r, end, whole, true)
 	f.promiseNames(id, f.profile.Names && whole)
 }
 
-// raise sets the floors of one inode.
-func (l *floors) raise(id model.ID, now int, from, to int64, attrs, blocks bool) {
-	r := rangeFloor{from, to, now}
+// raise sets the floors of one inode, of which a sync call was for a range, with bytes
+// that somebody wrote up to end: none of a hole need be fetched, however far it reaches.
+func (l *floors) raise(id model.ID, r rangeFloor, end int64, attrs, blocks bool) {
 	l.data[id] = append(l.data[id], r)
-	if to == forever {
-		l.entries[id], l.size[id] = now, now
-	} else {
-		l.ends[id] = append(l.ends[id], r)
+	if r.to == forever {
+		l.entries[id], l.size[id] = r.floor, r.floor
+	} else if end > r.from {
+		l.ends[id] = append(l.ends[id], rangeFloor{r.from, end, r.floor})
 	}
 	if attrs {
-		l.attrs[id] = now
+		l.attrs[id] = r.floor
 	}
 	if blocks {
-		l.blocks[id] = now
+		l.blocks[id] = r.floor
 	}
 }
 

@@ -168,6 +168,8 @@ func TestStories(t *testing.T) {
 		{"a range promises no more size than it needs", ext4, "create a; sync; pwrite a 16KiB+4KiB; pwrite a 0+4KiB O_DSYNC", "create a; sync; sync; pwrite a 0+4KiB", none, "lost, not promised: a size: 4096"},
 		{"a range promises the size that it needs", ext4, "create a; sync; append a 4KiB O_DSYNC", "create a", none, "lost, promised: a size: 0"},
 		{"msync", ext4, "write a 8KiB; sync; mmap-write a 4KiB+4KiB; msync a 4KiB+4KiB", "write a 8KiB", none, "lost, promised: a content"},
+		{"msync of a hole", ext4, "create a; sync; pwrite a 45950+6534; msync a 28KiB+12KiB", "create a", none, "lost, not promised: a size: 0"},
+		{"msync of a hole and some bytes", ext4, "create a; sync; pwrite a 30KiB+2KiB; pwrite a 45950+6534; msync a 28KiB+12KiB", "create a; sync; pwrite a 0+31KiB", none, "lost, promised: a size: 31744"},
 		{"a lost directory takes its renames with it", ext4, "mkdir d; write d/a 4KiB; sync; rename d/a d/b", "sync", none, "lost, promised: d name: missing; ONLY"},
 		{"exchange, and a file synced", ext4, "write a 4KiB; write b 8KiB; sync; rename a b exchange; fsync a", "write a 4KiB; write b 8KiB", none, "lost, customary: a name"},
 		{"exchange, and a file synced, on xfs", ProfileOf("xfs", nil, ""), "write a 4KiB; write b 8KiB; sync; rename a b exchange; fsync a", "write a 4KiB; write b 8KiB", none, "lost, not promised: a name"},
