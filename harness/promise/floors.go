@@ -151,8 +151,12 @@ func (f *past) promiseNames(id model.ID, all bool) {
 		}
 		new := is && since <= born
 		switch {
-		case all && !is:
-			f.custom.places[p] = max(f.custom.places[p], f.left(p, id)) // what took the name is not synced by this
+		case all && !is: // what took the name is not synced by this
+			left := f.left(p, id)
+			f.custom.places[p] = max(f.custom.places[p], left)
+			if f.states[left].Entry(p.dir, p.name) != model.None { // in the same op: the name may be of neither
+				delete(f.custom.places, p)
+			}
 		case all || new:
 			f.custom.places[p] = max(f.custom.places[p], since)
 		}

@@ -54,8 +54,9 @@ type past struct {
 
 // renamed is the two names that a rename changed, both or neither.
 type renamed struct {
-	op   int
-	a, b place
+	op    int
+	a, b  place
+	loose []model.ID // of what had the names, that of which nobody had promised them by then
 }
 
 // follow carries the history out in the model. It fails where the guest did what the
@@ -155,7 +156,13 @@ func (f *past) noteRename(o ops.Op, k int) {
 	a, okA := placeOf(f.states[f.now], o.File)
 	b, okB := placeOf(f.states[f.now], o.To)
 	if okA && okB && a != b {
-		f.renames = append(f.renames, renamed{k, a, b})
+		r := renamed{op: k, a: a, b: b}
+		for _, p := range []place{a, b} {
+			if id := f.current().Entry(p.dir, p.name); id != model.None && f.custom.place(p) < f.since(p, id) {
+				r.loose = append(r.loose, id)
+			}
+		}
+		f.renames = append(f.renames, r)
 	}
 }
 

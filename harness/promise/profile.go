@@ -7,6 +7,9 @@ type Profile struct {
 	// Journal: changes of names and inodes are atomic, so that a rename is found done
 	// or not done. Without it e2fsck has put names and inodes in order.
 	Journal bool
+	// Selective: a sync call writes what it is for, and not all that came before it. So a
+	// file that was never durable may be missing, whatever became of the names around it.
+	Selective bool
 	// Names: a sync call on a file makes its names durable too, with the path to them
 	// as it was when they were made. NewNames: only the name that a new file was made
 	// with (ext4_sync_parent, fs/ext4/fsync.c).
@@ -46,13 +49,13 @@ func ProfileOf(fs string, mkfs []string, mount string) Profile {
 		return Profile{Journal: true, Names: true, Exchanged: true, Replaced: !writeback && !has("noauto_da_alloc"), Stale: writeback}
 	case "f2fs":
 		strict := has("fsync_mode=strict")
-		return Profile{Journal: strict, Names: strict, Exchanged: strict, NewNames: true}
+		return Profile{Journal: strict, Selective: true, Names: strict, Exchanged: strict, NewNames: true}
 	case "nilfs2":
 		return Profile{Journal: true}
 	case "jfs":
 		return Profile{Journal: true, Names: true, Stale: true}
 	case "btrfs":
-		return Profile{Journal: true, Names: true, Exchanged: true, Compressed: strings.Contains(mount, "compress")}
+		return Profile{Journal: true, Selective: true, Names: true, Exchanged: true, Compressed: strings.Contains(mount, "compress")}
 	}
 	return Profile{Journal: true, Names: true}
 }

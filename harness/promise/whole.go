@@ -20,10 +20,14 @@ func (j *reading) atomic() {
 		if j.accused(r.a) || j.accused(r.b) {
 			continue
 		}
-		same := func(k int) bool {
-			s := j.states[k]
-			return s.Entry(r.a.dir, r.a.name) == a && s.Entry(r.b.dir, r.b.name) == b
+		led := func(k int, p place) model.ID {
+			id := j.states[k].Entry(p.dir, p.name)
+			if j.profile.Selective && id != a && id != b && slices.Contains(r.loose, id) {
+				return model.None // it is as if it had never been
+			}
+			return id
 		}
+		same := func(k int) bool { return led(k, r.a) == a && led(k, r.b) == b }
 		from := func(l *floors) int { return max(l.place(r.a), l.place(r.b)) }
 		switch {
 		case slices.ContainsFunc(seq(from(&j.custom), len(j.states)), same):
