@@ -174,6 +174,8 @@ func TestStories(t *testing.T) {
 		{"never durable, and its name taken, on btrfs", ProfileOf("btrfs", nil, ""), "mknod d fifo; rename d a; write d 8KiB; fsync d", "sync; sync; write d 8KiB", none, "lost, not promised: a name: missing; ONLY"},
 		{"never durable, and its name taken", ext4, "mknod d fifo; rename d a; write d 8KiB; fsync d", "sync; sync; write d 8KiB", none, "never allowed: d rename: half of op 2"},
 		{"durable, and its name taken, on btrfs", ProfileOf("btrfs", nil, ""), "mknod d fifo; sync; rename d a; write d 8KiB; fsync d", "sync; sync; sync; write d 8KiB", none, "never allowed: d rename: half of op 3"},
+		{"renamed, removed, and its old name taken, on btrfs", ProfileOf("btrfs", nil, ""), "write b 4KiB; rename b d; sync; unlink d; write b 8KiB; fsync b", "write d 4KiB; sync; sync; sync; write b 8KiB", none, "lost, not promised: d name; ONLY"},
+		{"half renamed, on btrfs", ProfileOf("btrfs", nil, ""), "write a 4KiB; mkdir d; sync; rename a d/a; fsync d", "write a 4KiB; mkdir d; link a d/a", none, "never allowed: a rename: half of op 4: both"},
 		{"exchanged with a file that was never synced", ProfileOf("btrfs", nil, ""), "write d 8KiB; fsync d; write f 1KiB; rename d f exchange; fsync f", "write f 8KiB", none, "lost, not promised: d name: missing; ONLY"},
 		{"exchange, and a file synced", ext4, "write a 4KiB; write b 8KiB; sync; rename a b exchange; fsync a", "write a 4KiB; write b 8KiB", none, "lost, customary: a name"},
 		{"exchange, and a file synced, on xfs", ProfileOf("xfs", nil, ""), "write a 4KiB; write b 8KiB; sync; rename a b exchange; fsync a", "write a 4KiB; write b 8KiB", none, "lost, not promised: a name"},

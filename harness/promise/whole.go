@@ -28,6 +28,9 @@ func (j *reading) atomic() {
 			return id
 		}
 		same := func(k int) bool { return led(k, r.a) == a && led(k, r.b) == b }
+		if j.profile.Selective && j.oneSide(r, a, b, led) {
+			continue
+		}
 		from := func(l *floors) int { return max(l.place(r.a), l.place(r.b)) }
 		switch {
 		case slices.ContainsFunc(seq(from(&j.custom), len(j.states)), same):
@@ -38,6 +41,20 @@ func (j *reading) atomic() {
 			j.accuse(Forbidden, j.where(r.a), "rename", j.pair(r, a, b), "", 0)
 		}
 	}
+}
+
+// oneSide tells whether both names are as at some time before the rename, or both as at
+// some time after it, not necessarily the same: what else became of each may be durable
+// or not by itself.
+func (j *reading) oneSide(r renamed, a, b model.ID, led func(int, place) model.ID) bool {
+	split := slices.IndexFunc(j.states, func(s *model.State) bool { return s.Op >= r.op })
+	within := func(from, to int) bool {
+		is := func(p place, id model.ID) bool {
+			return slices.ContainsFunc(seq(max(from, j.custom.place(p)), to), func(k int) bool { return led(k, p) == id })
+		}
+		return is(r.a, a) && is(r.b, b)
+	}
+	return within(0, split) || within(split, len(j.states))
 }
 
 func seq(from, to int) (out []int) {
