@@ -22,7 +22,14 @@ const pageFile = "report.html"
 
 // write writes results in any format.
 func write(ctx context.Context, w io.Writer, o output, r format.Results) error {
-	if o.format != page {
+	switch o.format {
+	case page:
+	case format.Text, format.Markdown:
+		if err := format.Write(w, o.format, r); err != nil {
+			return err
+		}
+		return writeExplored(w, r)
+	default:
 		return format.Write(w, o.format, r)
 	}
 	if r.Several || len(r.Runs) != 1 {
@@ -32,6 +39,27 @@ func write(ctx context.Context, w io.Writer, o output, r format.Results) error {
 		return html.Index(w, r.Runs, func(d *report.Document) string { return pageLink(d, o.file) })
 	}
 	return writePage(ctx, w, r.Runs[0])
+}
+
+// writeExplored says in a line of each run that was explored what came of it.
+func writeExplored(w io.Writer, r format.Results) error {
+	for _, d := range r.Runs {
+		e, err := evidence.ReadExplored(d)
+		if err != nil {
+			return err
+		}
+		if e.Calls == 0 {
+			continue
+		}
+		of := ""
+		if len(r.Runs) > 1 {
+			of = fmt.Sprintf("%s seed %d: ", d.Scenario, d.Seed)
+		}
+		if _, err := fmt.Fprintf(w, "\n%s%s\n", of, e); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func writePage(ctx context.Context, w io.Writer, d *report.Document) error {

@@ -50,7 +50,7 @@ func (c *reportCommand) Run(ctx context.Context, s Streams, t *talk) error {
 	if !printed(outputs) && len(outputs) == 0 {
 		return c.table(s.Out, r)
 	}
-	return misused(writeOutputs(s.Out, outputs, func(w io.Writer, o output) error { return write(ctx, w, o, r) }))
+	return misused(writeOutputs(ctx, s.Out, outputs, func(w io.Writer, o output) error { return write(ctx, w, o, r) }))
 }
 
 // plots writes the plots of all runs.
@@ -69,8 +69,12 @@ func (c *reportCommand) plots(ctx context.Context, docs []*report.Document) erro
 
 func (c *reportCommand) table(w io.Writer, r format.Results) error {
 	o := report.Options{Colour: colour(w), Explain: c.Explain, Full: c.Full}
+	table := func() error { return report.Table(w, r.Runs[0], o) }
 	if r.Several {
-		return report.Runs(w, r.Runs, o)
+		table = func() error { return report.Runs(w, r.Runs, o) }
 	}
-	return report.Table(w, r.Runs[0], o)
+	if err := table(); err != nil {
+		return err
+	}
+	return writeExplored(w, r)
 }

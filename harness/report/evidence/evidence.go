@@ -134,7 +134,7 @@ func open(ctx context.Context, past *campaign.Past, c *report.Call) (*Call, erro
 	if out.Fresh, err = tail(filepath.Join(dir, "recovery", "console.txt")); err != nil {
 		return nil, err
 	}
-	if err := out.explored(dir); err != nil {
+	if out.Explored, err = readExplored(dir); err != nil {
 		return nil, err
 	}
 	records, err := ledger.ReadFile(filepath.Join(dir, "ledger"))
@@ -155,17 +155,6 @@ func open(ctx context.Context, past *campaign.Past, c *report.Call) (*Call, erro
 		}
 	}
 	return out, nil
-}
-
-// explored reads what an exploration left, if there was one.
-func (c *Call) explored(dir string) error {
-	var r explore.Report
-	err := readJSON(filepath.Join(dir, explore.ReportFile), &r)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	c.Explored = &r
-	return err
 }
 
 // readJSON reads a file of the run folder.

@@ -115,10 +115,14 @@ func TestTreePage(t *testing.T) {
 // state that was read back and breaks a promise, and a column for each op.
 func TestExploredPage(t *testing.T) {
 	r := aRun(5)
-	if strings.Contains(written(t, r), "what other cuts leave") {
+	r.Document.Held = true
+	if p := written(t, r); strings.Contains(p, "what other cuts leave") || strings.Contains(p, `href="#explored"`) || strings.Contains(p, "xploration") {
 		t.Error("an exploration that was not there")
 	}
 	r.Calls[0].Explored = &explore.Report{Call: "O_SYNC", Positions: 30, States: explore.States{Checked: 20, Equal: 5}, Ended: explore.EndAll}
+	if p := written(t, r); !strings.Contains(p, `<p class="soft">Of 25 states of its explorations none breaks a promise. <a href="#explored">`) || strings.Contains(p, "badge bad") {
+		t.Error("an exploration that found nothing is not told so")
+	}
 	r.Calls[1].Explored = &explore.Report{
 		Call: "fsync", Positions: 40, States: explore.States{Checked: 20, Pruned: 5}, Broken: 3, Ended: explore.EndBudget,
 		Shrunk: &explore.Shrunk{State: "9", Tests: 4, Told: []string{"op 1 was <acked>"}, Bundle: "runs/x/v.tar.zst"},
@@ -134,6 +138,8 @@ func TestExploredPage(t *testing.T) {
 	}
 	p := written(t, r)
 	for _, want := range []string{
+		`<span class="badge good">held</span> <span class="badge bad">exploration: 3 states broken</span>`, `<a href="#explored">Explorations</a><a href="#console">`, `id="explored"`,
+		"<strong>Other cuts:</strong> Of 50 states of its explorations 3 break a promise.",
 		"O_SYNC: what other cuts leave", "No state breaks a promise.", "25 states of 40 cuts were decided: 20 recovered", "3 states break a promise.",
 		"as far as 4 states allowed: 9", "op 1 was &lt;acked&gt;", "powercut replay runs/x/v.tar.zst", "op 1 lost &lt;b&gt;", "4, …", `id="c2-explored"`, "12: 1 lost, 1 kept, 3 not known",
 	} {
