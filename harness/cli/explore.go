@@ -56,6 +56,9 @@ const (
 	violationFile = "violation.tar.zst"
 )
 
+// lastPage bounds the writing of the page once all else is over.
+const lastPage = 30 * time.Second
+
 // Run explores.
 func (c *exploreCommand) Run(ctx context.Context, s Streams, t *talk) (err error) {
 	progress := t.begin(s)
@@ -84,7 +87,9 @@ func (c *exploreCommand) Run(ctx context.Context, s Streams, t *talk) (err error
 		}
 	}
 	progress.Done()
-	if err := keepPage(ctx, &past.Document); err != nil { // what was found is as good without it
+	last, done := context.WithTimeout(context.WithoutCancel(ctx), lastPage) // what was found until an interrupt is shown, too
+	defer done()
+	if err := keepPage(last, &past.Document); err != nil { // what was found is as good without it
 		t.Warn("no page for a browser", "error", err)
 	}
 	if err = errors.Join(err, c.print(s.Out, doc)); err != nil {
