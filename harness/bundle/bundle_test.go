@@ -93,7 +93,7 @@ func bundled(t *testing.T, folder string, state *crash.State) string {
 		c.Verdict, c.Told = &report.Call{Call: "fsync"}, []string{"because"}
 	}
 	path := filepath.Join(t.TempDir(), "b.tar.zst")
-	check(t, c.Write(path, filepath.Join(folder, campaign.BaseFile)))
+	check(t, c.Write(t.Context(), path, filepath.Join(folder, campaign.BaseFile)))
 	check(t, c.Close())
 	return path
 }
@@ -314,7 +314,7 @@ func TestHalfWritten(t *testing.T) {
 	defer c.Close()
 	path := filepath.Join(t.TempDir(), "b")
 	check(t, os.WriteFile(path, []byte("old"), 0o644))
-	if err := c.Write(path, filepath.Join(folder, "no such base")); err == nil {
+	if err := c.Write(t.Context(), path, filepath.Join(folder, "no such base")); err == nil {
 		t.Fatal("written without a base")
 	}
 	files, err := os.ReadDir(filepath.Dir(path))

@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -114,7 +115,7 @@ func (c *Case) Close() error {
 
 // Write makes a bundle of the case, which has a verdict; base is the path of its
 // formatted disk.
-func (c *Case) Write(path, base string) error {
+func (c *Case) Write(ctx context.Context, path, base string) error {
 	doc := c.Call.Past().Document
 	m := Manifest{
 		Scenario: doc.Scenario, Seed: doc.Seed, Call: string(c.Call.Plan.Call), State: c.State, Verdict: c.Verdict, Told: c.Told,
@@ -123,7 +124,7 @@ func (c *Case) Write(path, base string) error {
 	for _, name := range c.Call.Files() {
 		files = append(files, source{name, filepath.Join(c.Call.Past().Folder, name)})
 	}
-	err := whole.Write(path, func(f *os.File) error { return write(f, m, files) })
+	err := whole.WriteContext(ctx, path, func(f *os.File) error { return write(f, m, files) })
 	if err != nil {
 		return fmt.Errorf("write bundle: %w", err)
 	}

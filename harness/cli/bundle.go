@@ -60,7 +60,7 @@ func keepBundle(ctx context.Context, k *bundle.Case, path string) error {
 	if err != nil {
 		return err
 	}
-	return k.Write(path, base)
+	return k.Write(ctx, path, base)
 }
 
 // writeBundle writes a bundle, and says so.

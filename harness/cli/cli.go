@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"powercut/harness/generate"
+	"powercut/harness/internal/whole"
 )
 
 // The exit codes.
@@ -125,7 +126,7 @@ func exitCode(ctx context.Context, err error, t *talk) int {
 	case ctx.Err() != nil:
 		t.fail("interrupted", nil)
 		return exitInterrupt
-	case errors.As(err, &usage):
+	case errors.As(err, &usage), errors.Is(err, whole.ErrNoReader):
 		t.fail("", err)
 		return exitUsage
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -29,7 +30,7 @@ func (*compareCommand) Help() string {
 }
 
 // Run compares.
-func (c *compareCommand) Run(s Streams, t *talk) error {
+func (c *compareCommand) Run(ctx context.Context, s Streams, t *talk) error {
 	outputs, err := c.outputs(format.Text, format.JSON, format.Markdown)
 	if err != nil {
 		return err
@@ -51,7 +52,7 @@ func (c *compareCommand) Run(s Streams, t *talk) error {
 	if err != nil {
 		return err
 	}
-	if err := c.print(s.Out, outputs, got); err != nil {
+	if err := c.print(ctx, s.Out, outputs, got); err != nil {
 		return err
 	}
 	if got.Regressions > 0 {
@@ -60,8 +61,8 @@ func (c *compareCommand) Run(s Streams, t *talk) error {
 	return nil
 }
 
-func (c *compareCommand) print(w io.Writer, outputs []output, got *compare.Comparison) error {
-	err := writeOutputs(w, outputs, func(w io.Writer, o output) error {
+func (c *compareCommand) print(ctx context.Context, w io.Writer, outputs []output, got *compare.Comparison) error {
+	err := writeOutputs(ctx, w, outputs, func(w io.Writer, o output) error {
 		switch o.format {
 		case format.JSON:
 			return got.JSON(w)

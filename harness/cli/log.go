@@ -125,7 +125,7 @@ func (c *logState) Run(ctx context.Context, s Streams) error {
 	if err != nil {
 		return &usageError{err}
 	}
-	if err := recording.WriteImage(c.Output, image.Media, image.Media.Size()); err != nil {
+	if err := recording.WriteImage(ctx, c.Output, image.Media, image.Media.Size()); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(s.Out, "%s: cut at position %d, %s; of %d volatile writes %d were lost and %d torn\n",
@@ -173,13 +173,13 @@ func (*logExport) Help() string {
 }
 
 // Run writes the log.
-func (c *logExport) Run(s Streams) error {
+func (c *logExport) Run(ctx context.Context, s Streams) error {
 	r, err := c.open()
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	entries, err := r.Export(c.Output)
+	entries, err := r.Export(ctx, c.Output)
 	var d *blocklog.Damage
 	if errors.As(err, &d) {
 		return damaged(fmt.Sprintf("what %s holds, %d entries,", c.Output, entries), d)

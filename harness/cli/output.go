@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -45,6 +47,9 @@ func (f reportFlags) outputs(allowed ...format.Format) ([]output, error) {
 			if wrong := cannotMake("file", file); wrong != "" {
 				return nil, &usageError{fmt.Errorf("--report %s: %s", text, wrong)}
 			}
+			if first := slices.IndexFunc(list, func(l output) bool { return l.file != "" && sameFile(l.file, file) }); first >= 0 {
+				return nil, &usageError{fmt.Errorf("--report %s: %s goes there already; give each a file of its own", text, list[first].format)}
+			}
 		} else if printed != "" {
 			return nil, &usageError{fmt.Errorf("--report %s: standard output has room for one, and %s goes there; give one of them a file: %s=FILE", text, printed, name)}
 		} else {
@@ -53,6 +58,13 @@ func (f reportFlags) outputs(allowed ...format.Format) ([]output, error) {
 		list = append(list, o)
 	}
 	return list, nil
+}
+
+// sameFile tells whether two names are of one path.
+func sameFile(a, b string) bool {
+	a, err1 := filepath.Abs(a)
+	b, err2 := filepath.Abs(b)
+	return err1 == nil && err2 == nil && a == b
 }
 
 // formats are all of a run: those of package format, and the page.
@@ -84,14 +96,14 @@ func notOver(flag, path, source string) error {
 }
 
 // writeOutputs makes all reports; what goes to a file is there as a whole or not.
-func writeOutputs(w io.Writer, list []output, write func(io.Writer, output) error) error {
+func writeOutputs(ctx context.Context, w io.Writer, list []output, write func(io.Writer, output) error) error {
 	var errs []error
 	for _, o := range list {
 		if o.file == "" {
 			errs = append(errs, write(w, o))
 			continue
 		}
-		errs = append(errs, whole.Write(o.file, func(f *os.File) error { return write(f, o) }))
+		errs = append(errs, whole.WriteContext(ctx, o.file, func(f *os.File) error { return write(f, o) }))
 	}
 	return errors.Join(errs...)
 }

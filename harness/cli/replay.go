@@ -137,7 +137,7 @@ func (c *replayCommand) image(ctx context.Context, s Streams, k *bundle.Case) er
 	if err != nil {
 		return err
 	}
-	if err := recording.WriteImage(c.Image, image.Media, image.Media.Size()); err != nil {
+	if err := recording.WriteImage(ctx, c.Image, image.Media, image.Media.Size()); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(s.Out, "%s: the drive of %s at %s; of %d volatile writes %d were lost and %d torn\n",

@@ -214,7 +214,7 @@ func (c *runCommand) all(ctx context.Context, s Streams, t *talk, list []scenari
 // print makes the reports. Where none of them goes to standard output, the tables do:
 // one run in full, several in one summary.
 func (c *runCommand) print(ctx context.Context, w io.Writer, outputs []output, r format.Results) error {
-	if err := writeOutputs(w, outputs, func(w io.Writer, o output) error { return write(ctx, w, o, r) }); err != nil {
+	if err := writeOutputs(ctx, w, outputs, func(w io.Writer, o output) error { return write(ctx, w, o, r) }); err != nil {
 		return err
 	}
 	o := report.Options{Colour: colour(w), Explain: c.Explain, Quiet: c.Quiet}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -18,7 +19,7 @@ type seedsCommand struct {
 }
 
 // Run writes the page.
-func (c *seedsCommand) Run(t *talk) error {
+func (c *seedsCommand) Run(ctx context.Context, t *talk) error {
 	var docs []*report.Document
 	for _, path := range c.Runs {
 		stored, err := report.Read(path)
@@ -49,7 +50,7 @@ func (c *seedsCommand) Run(t *talk) error {
 			return err
 		}
 	}
-	return whole.Write(c.Write, func(w *os.File) error {
+	return whole.WriteContext(ctx, c.Write, func(w *os.File) error {
 		return report.StudiesPage(w, docs, func(s report.Study) string {
 			return filepath.Base(pictures) + "/" + s.Picture.Name + ".svg"
 		})

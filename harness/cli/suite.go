@@ -245,7 +245,7 @@ func (n teller) tell(ctx context.Context, w io.Writer, f *suite.Folder) error {
 			r.Broken = append(r.Broken, format.Broken{Scenario: b.Cell, Err: errors.New(b.Error)})
 		}
 	}
-	err := writeOutputs(w, n.outputs, func(w io.Writer, o output) error {
+	err := writeOutputs(ctx, w, n.outputs, func(w io.Writer, o output) error {
 		switch o.format {
 		case format.Text:
 			return night.Text(w, false, n.quiet)

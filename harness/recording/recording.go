@@ -229,8 +229,8 @@ func (r *Recording) Trace(base io.ReaderAt) (*trace.Trace, error) {
 // Export writes the log up to the cut into a new file, in the format of
 // dm-log-writes, and returns the number of its entries. Where the log is damaged the
 // file holds what comes before, and the error is a *blocklog.Damage.
-func (r *Recording) Export(path string) (entries uint64, err error) {
-	err = whole.Write(path, func(f *os.File) error {
+func (r *Recording) Export(ctx context.Context, path string) (entries uint64, err error) {
+	err = whole.WriteContext(ctx, path, func(f *os.File) error {
 		w, err := logwrites.NewWriter(f, logwrites.SectorSize)
 		if err != nil {
 			return err

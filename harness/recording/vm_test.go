@@ -75,7 +75,7 @@ func image(t *testing.T, r *Recording, at int, p crash.Policy) string {
 	s, err := crash.Build(base, r.Log, at, p, seed)
 	check(t, err)
 	path := filepath.Join(t.TempDir(), "image")
-	check(t, WriteImage(path, s.Media, s.Media.Size()))
+	check(t, WriteImage(t.Context(), path, s.Media, s.Media.Size()))
 	return path
 }
 
@@ -124,7 +124,7 @@ func TestStrangers(t *testing.T) {
 			r := open(t, folder)
 			agreesWithQEMU(t, r)
 			log := filepath.Join(t.TempDir(), "log")
-			_, err := r.Export(log)
+			_, err := r.Export(t.Context(), log)
 			check(t, err)
 			places := append(slices.Clone(r.Marks), logwrites.Position{Text: logwrites.CutMark, Position: r.Cut})
 			if len(places) < 40 {
@@ -215,7 +215,7 @@ func TestFsckAtFlushes(t *testing.T) {
 	}
 	r := open(t, runFolder(t, "barrier-on", "fsync"))
 	log := filepath.Join(t.TempDir(), "log")
-	_, err := r.Export(log)
+	_, err := r.Export(t.Context(), log)
 	check(t, err)
 	_, err = replay(t, r, log, "--check", "flush", "--fsck", fsck)
 	check(t, err)
@@ -294,7 +294,7 @@ func TestDamaged(t *testing.T) {
 				}
 			}
 			log := filepath.Join(t.TempDir(), "log")
-			if _, err := r.Export(log); !errors.Is(err, blocklog.ErrDamaged) {
+			if _, err := r.Export(t.Context(), log); !errors.Is(err, blocklog.ErrDamaged) {
 				t.Errorf("export: %v", err)
 			}
 			got, err := replay(t, r, log, "--end-mark", logwrites.DamageMark)

@@ -1,13 +1,17 @@
 package whole
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func check(t *testing.T, err error) {
@@ -67,19 +71,70 @@ func TestPipe(t *testing.T) {
 	dir, tmp := t.TempDir(), t.TempDir()
 	t.Setenv("TMPDIR", tmp)
 	path := filepath.Join(dir, "pipe")
-	check(t, syscall.Mkfifo(path, 0o600))
-	got := make(chan string)
-	go func() {
-		b, _ := os.ReadFile(path)
-		got <- string(b)
-	}()
+	check(t, unix.Mkfifo(path, 0o600))
+	err := Write(path, func(*os.File) error { t.Error("made what nobody reads"); return nil })
+	if !errors.Is(err, ErrNoReader) {
+		t.Errorf("nobody reads: %v", err)
+	}
+	reader, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	check(t, err)
+	defer reader.Close()
 	check(t, Write(path, content))
-	if s := <-got; s != "new" {
-		t.Errorf("%q", s)
+	if b, err := io.ReadAll(reader); string(b) != "new" {
+		t.Errorf("%q, %v", b, err)
 	}
 	if info, err := os.Lstat(path); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
 		t.Errorf("%v, %v", info, err)
 	}
+	nothingBeside(t, dir, "pipe")
+	nothingBeside(t, tmp)
+}
+
+// TestSlowPipe: a reader that is slow gets all, and one that reads nothing is waited for
+// until the context ends.
+func TestSlowPipe(t *testing.T) {
+	dir, tmp := t.TempDir(), t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	path := filepath.Join(dir, "pipe")
+	check(t, unix.Mkfifo(path, 0o600))
+	reader, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	check(t, err)
+	defer reader.Close()
+	big := bytes.Repeat([]byte("0123456789abcdef"), 1<<16) // no pipe holds so much
+	fill := func(f *os.File) error { _, err := f.Write(big); return err }
+	ended := make(chan error, 1)
+	wait := func() error {
+		select {
+		case err := <-ended:
+			return err
+		case <-time.After(20 * time.Second):
+			t.Fatal("it goes on")
+			return nil
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { ended <- WriteContext(ctx, path, fill) }()
+	time.Sleep(50 * time.Millisecond)
+	select {
+	case err := <-ended:
+		t.Fatalf("nothing was read: %v", err)
+	default:
+	}
+	cancel()
+	if err := wait(); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	nothingBeside(t, tmp)
+	if _, err := io.Copy(io.Discard, reader); err != nil { // what was under way
+		t.Fatal(err)
+	}
+	go func() { ended <- WriteContext(t.Context(), path, fill) }()
+	time.Sleep(50 * time.Millisecond)
+	got := make([]byte, len(big))
+	if _, err := io.ReadFull(reader, got); err != nil || !bytes.Equal(got, big) {
+		t.Errorf("another content, %v", err)
+	}
+	check(t, wait())
 	nothingBeside(t, dir, "pipe")
 	nothingBeside(t, tmp)
 }
