@@ -9,12 +9,14 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"powercut/harness/bundle"
 	"powercut/harness/campaign"
 	"powercut/harness/crash"
 	"powercut/harness/explore"
+	"powercut/harness/internal/room"
 	"powercut/images/cache"
 	"powercut/scenarios"
 )
@@ -71,6 +73,9 @@ func (c *exploreCommand) Run(ctx context.Context, s Streams, t *talk) (err error
 	if err != nil {
 		return err
 	}
+	if err := room.Memory(min(int64(c.jobs()), 1<<20) * int64(past.Scenario.Guest.Memory)); err != nil {
+		return fmt.Errorf("explore with %d guests: %w", c.jobs(), err)
+	}
 	doc := &exploration{
 		Schema: "powercut-explore/1", Scenario: past.Scenario.Name, Folder: past.Folder, Kernel: past.Document.Machine.Release,
 		Calls: []*explore.Report{}, Held: true,
@@ -80,6 +85,9 @@ func (c *exploreCommand) Run(ctx context.Context, s Streams, t *talk) (err error
 		if r != nil {
 			doc.Calls = append(doc.Calls, r)
 			doc.Held = doc.Held && r.Broken == 0
+			if failure == nil && r.States.Cut == 0 {
+				failure = fmt.Errorf("%s: no state was decided; allow more than %v with --budget", plans[n], c.Budget)
+			}
 		}
 		if err = failure; err != nil {
 			doc.Held = false // not everything was looked at that was to be
@@ -127,6 +135,12 @@ func (c *exploreCommand) recording(ctx context.Context, lab *campaign.Lab) (*cam
 		if call == "" || call == string(plan.Call) {
 			names = append(names, string(plan.Call))
 		}
+	}
+	if c.Resume && !slices.ContainsFunc(names, func(name string) bool {
+		_, err := os.Stat(filepath.Join(folder, name, outcomesFile))
+		return err == nil
+	}) {
+		return nil, nil, &usageError{fmt.Errorf("there is nothing to resume: %s was not explored before", c.What)}
 	}
 	if len(names) == 0 {
 		return nil, nil, &usageError{fmt.Errorf("%s has no recording %s; it has: %s", folder, call, past.CallNames())}
@@ -198,7 +212,11 @@ func (c *exploreCommand) call(ctx context.Context, lab *campaign.Lab, past *camp
 	if c.Seed != nil {
 		o.Seed = *c.Seed
 	}
-	if o.Store, err = explore.OpenStore(filepath.Join(past.Folder, name, outcomesFile), s.Identity(c.Fsck), c.Resume); err != nil {
+	o.Store, err = explore.OpenStore(filepath.Join(past.Folder, name, outcomesFile), s.Identity(), c.Fsck, c.Resume)
+	switch {
+	case errors.Is(err, explore.ErrFsck):
+		return nil, &usageError{err}
+	case err != nil:
 		return nil, err
 	}
 	c.watch(&o, name, t, progress)

@@ -142,7 +142,10 @@ func Explore(ctx context.Context, s *Subject, o Options) (*Report, error) {
 		jobs: make(chan job), results: make(chan result),
 		flying: map[uint64][]job{}, verdicts: map[judged]Verdict{}, fresh: map[uint64]bool{},
 	}
-	defer func() { e.report.Seconds = time.Since(begun).Seconds() }()
+	defer func() {
+		e.report.Seconds = time.Since(begun).Seconds()
+		e.report.States.Cut = e.report.States.Decided() // but for what was under way
+	}()
 	var err error
 	if o.Fsck {
 		if e.fsck, err = newFsck(s.Mount.Type); err != nil {
@@ -258,7 +261,14 @@ func (e *exploration) take(ctx context.Context, s crash.State) error {
 	e.report.States.Cut++
 	j := job{state: s, number: e.report.States.Cut, content: content}
 	decided := func() (bool, error) {
-		if o := e.index.equal[content]; o != nil {
+		if o := e.index.equal[content]; o != nil && o.resumed {
+			o.resumed = false
+			e.report.States.Distinct++
+			e.report.States.Resumed++
+			e.checked(o)
+			e.decide(j, o, Checked)
+			return true, nil
+		} else if o != nil {
 			e.decide(j, o, Equal)
 			return true, nil
 		}
@@ -342,6 +352,9 @@ func (e *exploration) send(j job, decided func() (bool, error)) error {
 func (e *exploration) receive(r result) error {
 	e.busy--
 	if r.err != nil {
+		if r.expected == nil {
+			e.report.States.Distinct--
+		}
 		delete(e.flying, r.content)
 		return r.err
 	}
@@ -349,11 +362,7 @@ func (e *exploration) receive(r result) error {
 	if r.expected != nil {
 		return e.compare(r)
 	}
-	e.report.States.Checked++
-	e.report.Fsck.count(r.outcome)
-	if e.report.Blind == "" {
-		e.report.Blind = r.outcome.blind
-	}
+	e.checked(r.outcome)
 	e.index.add(r.content, r.outcome, e.hasher, r.snapshot)
 	if err := e.options.Store.add(r.content, r.outcome); err != nil {
 		return err
@@ -368,6 +377,15 @@ func (e *exploration) receive(r result) error {
 		e.decide(j, r.outcome, how)
 	}
 	return nil
+}
+
+// checked counts a state that a guest has recovered.
+func (e *exploration) checked(o *outcome) {
+	e.report.States.Checked++
+	e.report.Fsck.count(o)
+	if e.report.Blind == "" {
+		e.report.Blind = o.blind
+	}
 }
 
 // compare holds what a guest made of a state that had been decided against that.
@@ -413,7 +431,7 @@ func (e *exploration) decide(j job, o *outcome, how How) {
 		}
 	}
 	if e.options.Decided != nil {
-		e.options.Decided(e.report.States.Equal + e.report.States.Pruned + e.report.States.Checked)
+		e.options.Decided(e.report.States.Decided())
 	}
 }
 

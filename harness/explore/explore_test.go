@@ -2,6 +2,7 @@ package explore
 
 import (
 	"bytes"
+	"errors"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -312,12 +313,9 @@ func TestIndex(t *testing.T) {
 // another subject is refused.
 func TestStore(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kept")
-	if _, err := OpenStore(path, "this", true); err == nil || !strings.Contains(err.Error(), "nothing to resume") {
-		t.Errorf("resume of nothing: %v", err)
-	}
-	s, err := OpenStore(path, "this", false)
-	if err != nil {
-		t.Fatal(err)
+	s, err := OpenStore(path, "this", false, true) // an exploration that did not come so far
+	if err != nil || len(s.old) != 0 {
+		t.Fatalf("%v, %v", s, err)
 	}
 	needed, places := []crash.Row{{From: 1, To: 4}, {From: 7, To: 8}}, []workload.Extent{{Offset: 5 * 512, Length: 512}, {Offset: 4 * 512, Length: 512}}
 	changed := func(offset, _ int64) []crash.Row {
@@ -342,7 +340,7 @@ func TestStore(t *testing.T) {
 	if err := os.WriteFile(path, b[:len(b)-5], 0o644); err != nil {
 		t.Fatal(err)
 	}
-	again, err := OpenStore(path, "this", true)
+	again, err := OpenStore(path, "this", false, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -356,7 +354,10 @@ func TestStore(t *testing.T) {
 		p.held != 9 || p.length != 600 || !slices.Equal(p.places, places) || !slices.Equal(p.sectors, sectorsOf(places, changed)) {
 		t.Errorf("kept: %+v", o)
 	}
-	if _, err := OpenStore(path, "another", true); err == nil || !strings.Contains(err.Error(), "of another recording") {
+	if _, err := OpenStore(path, "another", false, true); err == nil || !strings.Contains(err.Error(), "of another recording") {
 		t.Errorf("resume of another subject: %v", err)
+	}
+	if _, err := OpenStore(path, "this", true, true); !errors.Is(err, ErrFsck) {
+		t.Errorf("resume with a second opinion: %v", err)
 	}
 }

@@ -65,15 +65,18 @@ func (f *Fsck) count(o *outcome) {
 	}
 }
 
-// States counts states. Cut is Checked + Equal + Pruned, but for what was under way when
-// an exploration was interrupted.
+// States counts states that were decided. Cut is Checked + Equal + Pruned.
 type States struct {
 	Cut      int `json:"cut"`
 	Distinct int `json:"distinct"` // contents
 	Checked  int `json:"checked"`  // recovered by a guest
+	Resumed  int `json:"resumed"`  // of these, in an exploration before this
 	Equal    int `json:"equal"`    // in content to one that was decided
 	Pruned   int `json:"pruned"`   // equal to a checked one on all that its recovery looked at
 }
+
+// Decided is how many.
+func (s States) Decided() int { return s.Checked + s.Equal + s.Pruned }
 
 // Checks says where the time of checks went, in milliseconds for each on average.
 type Checks struct {
@@ -247,12 +250,15 @@ func (v Violation) String() string {
 func (r *Report) Write(w io.Writer) error {
 	var b strings.Builder
 	s := r.States
-	decided := s.Checked + s.Equal + s.Pruned
+	decided := s.Decided()
 	fmt.Fprintf(&b, "%s: %d states of %d positions, seed %d: %d distinct, %d checked, %d equal, %d pruned (%d checked all the same)\n",
 		r.Call, decided, r.Positions, r.Seed, s.Distinct, s.Checked, s.Equal, s.Pruned, r.Audited)
+	if s.Resumed > 0 {
+		fmt.Fprintf(&b, "  %d of the checks are of explorations before this\n", s.Resumed)
+	}
 	fmt.Fprintf(&b, "  in %.1f s (%.1f a second, %.1f checks a second), ended by %s\n",
-		r.Seconds, float64(decided)/max(r.Seconds, 1e-9), float64(s.Checked)/max(r.Seconds, 1e-9), r.Ended)
-	if s.Checked > 0 {
+		r.Seconds, float64(decided)/max(r.Seconds, 1e-9), float64(s.Checked-s.Resumed)/max(r.Seconds, 1e-9), r.Ended)
+	if s.Checked > s.Resumed {
 		c := r.Checks
 		fmt.Fprintf(&b, "  a check took %.0f ms: guest %.0f ms mount, %.0f ms read", c.Total, c.Guest.Mount, c.Guest.Read)
 		if c.Guest.Fsck > 0 {
@@ -271,7 +277,7 @@ func (r *Report) Write(w io.Writer) error {
 	case r.Broken == 0 && decided == 0:
 		b.WriteString("  no state was decided\n")
 	case r.Broken == 0:
-		b.WriteString("  no state breaks a promise\n")
+		b.WriteString("  none of these breaks a promise\n")
 	default:
 		fmt.Fprintf(&b, "  %d states break a promise; the first, of which %d were confirmed by a fresh guest:\n", r.Broken, r.Confirmed)
 		for _, v := range r.Violations[:min(len(r.Violations), shownViolations)] {

@@ -48,16 +48,22 @@ type keptPlain struct {
 type head struct {
 	Schema string `json:"schema"`
 	Of     string `json:"of"` // kernel, binary, log and disk, as the caller names them
+	Fsck   bool   `json:"fsck"`
 }
 
-const storeSchema = "powercut-explored/3"
+const storeSchema = "powercut-explored/4"
 
-// OpenStore opens the file at path for a subject that of names. With resume what is
-// there is kept, if it is of the same subject and whole; else it is begun anew.
-func OpenStore(path, of string, resume bool) (*Store, error) {
-	s := &Store{}
+// ErrFsck is an exploration that would go on with a second opinion where there was none, or
+// without it where there was.
+var ErrFsck = errors.New("it was begun with the other choice of --fsck, and the outcomes of the two differ; go on as it was begun, or begin anew, without --resume")
+
+// OpenStore opens the file at path for a subject that of names, explored with a second
+// opinion or without. With resume what is there is kept, if it is of the same subject and
+// whole; else, and where nothing is there, it is begun anew.
+func OpenStore(path, of string, fsck, resume bool) (*Store, error) {
+	s, begin := &Store{}, head{storeSchema, of, fsck}
 	if resume {
-		if err := s.load(path, of); err != nil {
+		if err := s.load(path, begin); err != nil {
 			return nil, fmt.Errorf("resume exploration: %w", err)
 		}
 	}
@@ -65,7 +71,7 @@ func OpenStore(path, of string, resume bool) (*Store, error) {
 	if s.file, err = os.Create(path + ".tmp"); err != nil {
 		return nil, fmt.Errorf("keep exploration: %w", err)
 	}
-	err = s.write(head{storeSchema, of})
+	err = s.write(begin)
 	for _, k := range s.old {
 		err = errors.Join(err, s.write(k))
 	}
@@ -77,10 +83,10 @@ func OpenStore(path, of string, resume bool) (*Store, error) {
 }
 
 // load reads what is there. A last line that is torn is left out.
-func (s *Store) load(path, of string) error {
+func (s *Store) load(path string, want head) error {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return errors.New("there is nothing to resume: this call was not explored before")
+		return nil // the exploration before did not come to this call
 	}
 	if err != nil {
 		return err
@@ -97,8 +103,11 @@ func (s *Store) load(path, of string) error {
 		}
 		if n == 1 {
 			var h head
-			if err := json.Unmarshal(line, &h); err != nil || h.Schema != storeSchema || h.Of != of {
-				return fmt.Errorf("%s is of another recording, kernel or powercut (%s), this is %s; begin anew, without --resume", path, h.Of, of)
+			if err := json.Unmarshal(line, &h); err != nil || h.Schema != want.Schema || h.Of != want.Of {
+				return fmt.Errorf("%s is of another recording, kernel or powercut (%s), this is %s; begin anew, without --resume", path, h.Of, want.Of)
+			}
+			if h.Fsck != want.Fsck {
+				return fmt.Errorf("%s: %w", path, ErrFsck)
 			}
 			continue
 		}
@@ -160,7 +169,7 @@ func (e *exploration) resume() {
 func (k *kept) outcome(limit int64, changed func(offset, length int64) []crash.Row) *outcome {
 	o := &outcome{
 		recovery: k.Recovery, exists: k.Exists, size: k.Size, rounding: k.Rounding, file: file{size: min(k.Size, limit), rows: k.File},
-		needed: k.Needed, hash: k.Hash, blind: k.Blind, second: k.Second,
+		needed: k.Needed, hash: k.Hash, blind: k.Blind, second: k.Second, resumed: true,
 	}
 	for _, p := range k.Plain {
 		o.plain = append(o.plain, plain{block: p.Block, length: p.Length, places: p.Places, sectors: sectorsOf(p.Places, changed), held: p.Held})

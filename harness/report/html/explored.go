@@ -36,7 +36,7 @@ func newExplored(c *evidence.Call, f plot.Figure) *explored {
 		return nil
 	}
 	s := c.Explored.States
-	e := &explored{Report: c.Explored, Decided: s.Checked + s.Equal + s.Pruned}
+	e := &explored{Report: c.Explored, Decided: s.Decided()}
 	for _, v := range c.Explored.Violations[:min(len(c.Explored.Violations), maxBroken)] {
 		short := v.State
 		if len(short) > maxState {
