@@ -13,6 +13,7 @@ import (
 	"github.com/alecthomas/kong"
 	"golang.org/x/sys/unix"
 
+	"powercut/harness/explore"
 	"powercut/harness/generate"
 	"powercut/harness/internal/whole"
 )
@@ -126,7 +127,7 @@ func exitCode(ctx context.Context, err error, t *talk) int {
 	case ctx.Err() != nil:
 		t.fail("interrupted", nil)
 		return exitInterrupt
-	case errors.As(err, &usage), errors.Is(err, whole.ErrNoReader):
+	case errors.As(err, &usage), errors.Is(err, whole.ErrNoReader), errors.Is(err, explore.ErrInUse):
 		t.fail("", err)
 		return exitUsage
 	}

@@ -344,7 +344,7 @@ func TestStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer again.Close()
+	again.Close()
 	if len(again.old) != 2 || !again.old[1].Exists {
 		t.Errorf("kept: %+v", again.old)
 	}

@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
 
 	"powercut/guest/workload"
 	"powercut/harness/crash"
@@ -16,6 +19,7 @@ import (
 // Store is a file that keeps the outcomes of checks, one a line, so that an exploration
 // that ended can go on. A nil Store keeps nothing.
 type Store struct {
+	lock *os.File // the folder, locked: the file itself is replaced
 	file *os.File
 	old  []kept // what was in the file
 }
@@ -57,17 +61,28 @@ const storeSchema = "powercut-explored/4"
 // without it where there was.
 var ErrFsck = errors.New("it was begun with the other choice of --fsck, and the outcomes of the two differ; go on as it was begun, or begin anew, without --resume")
 
+// ErrInUse says that the folder of a call is being explored.
+var ErrInUse = errors.New("another powercut explores it; wait for it, or explore another call")
+
 // OpenStore opens the file at path for a subject that of names, explored with a second
 // opinion or without. With resume what is there is kept, if it is of the same subject and
-// whole; else, and where nothing is there, it is begun anew.
-func OpenStore(path, of string, fsck, resume bool) (*Store, error) {
+// whole; else, and where nothing is there, it is begun anew. The folder is the store's own
+// until Close; that of another is ErrInUse.
+func OpenStore(path, of string, fsck, resume bool) (_ *Store, err error) {
 	s, begin := &Store{}, head{storeSchema, of, fsck}
+	if s.lock, err = lock(filepath.Dir(path)); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			s.lock.Close()
+		}
+	}()
 	if resume {
 		if err := s.load(path, begin); err != nil {
 			return nil, fmt.Errorf("resume exploration: %w", err)
 		}
 	}
-	var err error
 	if s.file, err = os.Create(path + ".tmp"); err != nil {
 		return nil, fmt.Errorf("keep exploration: %w", err)
 	}
@@ -80,6 +95,20 @@ func OpenStore(path, of string, fsck, resume bool) (*Store, error) {
 		return nil, fmt.Errorf("keep exploration: %w", err)
 	}
 	return s, nil
+}
+
+// lock locks a folder, until what it returns is closed. Some network file systems lock no
+// folders: there nobody is kept out.
+func lock(dir string) (*os.File, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, fmt.Errorf("keep exploration: %w", err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
+		f.Close()
+		return nil, fmt.Errorf("explore %s: %w", dir, ErrInUse)
+	}
+	return f, nil
 }
 
 // load reads what is there. A last line that is torn is left out.
@@ -146,12 +175,12 @@ func (s *Store) add(content uint64, o *outcome) error {
 	return nil
 }
 
-// Close closes the file.
+// Close closes the file, and lets others explore.
 func (s *Store) Close() error {
 	if s == nil {
 		return nil
 	}
-	return s.file.Close()
+	return errors.Join(s.file.Close(), s.lock.Close())
 }
 
 // resume takes up outcomes that were kept.
