@@ -27,7 +27,7 @@ import (
 type Past struct {
 	Folder   string
 	Scenario scenarios.Scenario
-	Document report.Document // what was known before the first guest
+	Document report.Document // what was known before the first guest, and where the run is now
 	Calls    []workload.Plan // of the calls that have a folder
 }
 
@@ -44,6 +44,7 @@ func Open(folder string) (*Past, error) {
 	if p.Document.Schema != report.Schema {
 		return nil, fmt.Errorf("open run folder: %s has schema %q, this powercut reads %q", runFile, p.Document.Schema, report.Schema)
 	}
+	p.Document.Folder = folder // where it is now
 	for _, plan := range p.Scenario.Plans(p.Document.Seed) {
 		if blocklog.Exists(filepath.Join(folder, string(plan.Call), logFile)) {
 			p.Calls = append(p.Calls, plan)
