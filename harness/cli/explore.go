@@ -224,7 +224,7 @@ func (c *exploreCommand) call(ctx context.Context, lab *campaign.Lab, past *camp
 	if first := r.First(); err == nil && first != nil && !c.NoShrink {
 		r.Shrunk, err = c.shrink(ctx, filepath.Join(past.Folder, name), first.State, progress)
 	}
-	return r, errors.Join(err, o.Store.Close(), keepExplored(filepath.Join(past.Folder, name, explore.ReportFile), r))
+	return r, errors.Join(err, keepExplored(filepath.Join(past.Folder, name, explore.ReportFile), r), o.Store.Close())
 }
 
 // shrinkTests bounds the states that a violation is reduced with.
