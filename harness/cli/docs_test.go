@@ -298,7 +298,9 @@ var notRun = map[string][]string{
 	"needs a terminal: TestShell":                               {"powercut replay b.tar.zst --shell"},
 	"needs the pager of man-db: the script man reads the page":  {"powercut man | man -l -"},
 	"is a program of fstests: a test of logwrites has its like": {"replay-log --log log --replay disk --end-mark 'ack op 17'"},
-	"runs all of this": {"scripts/run", "scripts/test"},
+	"runs all of this": {
+		"scripts/run", "scripts/test",
+	},
 	"is as in README.md": {
 		"powercut suite run nightly.yaml --out part0 --shard 0/4", "powercut suite merge part0 part1 part2 part3 -o tonight --baseline lastnight",
 	},
