@@ -19,7 +19,7 @@ func TestBusyRuns(t *testing.T) {
 		want error
 	}{
 		{[]*report.Document{good, good}, nil},
-		{[]*report.Document{good, busy}, errBusy},
+		{[]*report.Document{good, busy}, report.ErrBusy},
 		{[]*report.Document{busy, good, bad}, errNotHeld},
 		{[]*report.Document{bad, busy}, errNotHeld},
 	} {

@@ -16,6 +16,7 @@ import (
 	"powercut/harness/explore"
 	"powercut/harness/generate"
 	"powercut/harness/internal/whole"
+	"powercut/harness/report"
 )
 
 // The exit codes.
@@ -121,7 +122,7 @@ func exitCode(ctx context.Context, err error, t *talk) int {
 		return exitNotHeld
 	case errors.Is(err, errNotReady), errors.Is(err, errIncomplete):
 		return exitHarness
-	case errors.Is(err, errBusy):
+	case errors.Is(err, report.ErrBusy):
 		t.fail("", err)
 		return exitHarness
 	case ctx.Err() != nil:

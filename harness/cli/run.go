@@ -82,13 +82,10 @@ func held(docs []*report.Document) error {
 		}
 	}
 	if busy {
-		return errBusy
+		return report.ErrBusy
 	}
 	return nil
 }
-
-// errBusy ends runs of which nothing was wrong but times.
-var errBusy = errors.New("times are not as expected, and this machine was too busy to judge them: QEMU waited for a processor for more than a tenth of a run; run again on a quiet machine")
 
 func (c *runCommand) scenarios() ([]scenarios.Scenario, error) {
 	var overrides []scenarios.Override

@@ -50,8 +50,6 @@ type outcome struct {
 	second string
 	others map[uint64]*outcome // with other bytes in plain blocks: see exploration.fit
 	blind  string              // why needed is all that was read, where it is
-	// resumed: it was checked by an exploration before this, and its state has not come up yet.
-	resumed bool
 	// Time of the guest for each phase, and from the state's being put in to the
 	// answer.
 	times phases

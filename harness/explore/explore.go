@@ -119,6 +119,7 @@ type exploration struct {
 	jobs     chan job
 	results  chan result
 	flying   map[uint64][]job // by content: a job at a checker, and states that wait for it
+	resumed  map[uint64]bool  // contents that an exploration before this checked, and that have not come up yet
 	busy     int              // jobs at checkers
 	verdicts map[judged]Verdict
 	fresh    map[uint64]bool // outcomes that were sent to be confirmed
@@ -140,7 +141,7 @@ func Explore(ctx context.Context, s *Subject, o Options) (*Report, error) {
 		subject: s, options: o, report: newReport(s, o),
 		index: newIndex(), builder: crash.NewBuilder(s.Base, s.Call.Log), contents: newContents(s.Call.Plan, s.Call.Plan.Count),
 		jobs: make(chan job), results: make(chan result),
-		flying: map[uint64][]job{}, verdicts: map[judged]Verdict{}, fresh: map[uint64]bool{},
+		flying: map[uint64][]job{}, resumed: map[uint64]bool{}, verdicts: map[judged]Verdict{}, fresh: map[uint64]bool{},
 	}
 	defer func() {
 		e.report.Seconds = time.Since(begun).Seconds()
@@ -261,15 +262,16 @@ func (e *exploration) take(ctx context.Context, s crash.State) error {
 	e.report.States.Cut++
 	j := job{state: s, number: e.report.States.Cut, content: content}
 	decided := func() (bool, error) {
-		if o := e.index.equal[content]; o != nil && o.resumed {
-			o.resumed = false
-			e.report.States.Distinct++
-			e.report.States.Resumed++
-			e.checked(o)
-			e.decide(j, o, Checked)
-			return true, nil
-		} else if o != nil {
-			e.decide(j, o, Equal)
+		if o := e.index.equal[content]; o != nil {
+			how := Equal
+			if e.resumed[content] {
+				delete(e.resumed, content)
+				e.report.States.Distinct++
+				e.report.States.Resumed++
+				e.checked(o)
+				how = Checked
+			}
+			e.decide(j, o, how)
 			return true, nil
 		}
 		if waiting, ok := e.flying[content]; ok {

@@ -190,6 +190,7 @@ func (e *exploration) resume() {
 	}
 	for _, k := range e.options.Store.old {
 		e.index.put(k.Content, k.outcome(e.subject.Call.Plan.ReadLimit(), e.hasher.Changed), e.hasher)
+		e.resumed[k.Content] = true
 	}
 	e.options.Store.old = nil
 }
@@ -198,7 +199,7 @@ func (e *exploration) resume() {
 func (k *kept) outcome(limit int64, changed func(offset, length int64) []crash.Row) *outcome {
 	o := &outcome{
 		recovery: k.Recovery, exists: k.Exists, size: k.Size, rounding: k.Rounding, file: file{size: min(k.Size, limit), rows: k.File},
-		needed: k.Needed, hash: k.Hash, blind: k.Blind, second: k.Second, resumed: true,
+		needed: k.Needed, hash: k.Hash, blind: k.Blind, second: k.Second,
 	}
 	for _, p := range k.Plain {
 		o.plain = append(o.plain, plain{block: p.Block, length: p.Length, places: p.Places, sectors: sectorsOf(p.Places, changed), held: p.Held})

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -10,6 +11,9 @@ import (
 // tolerable is the share of its time for which a guest may have waited for the host,
 // and its times still tell of it.
 const tolerable = 0.1
+
+// ErrBusy ends runs of which nothing was wrong but times.
+var ErrBusy = errors.New("times are not as expected, and this machine was too busy to judge them: QEMU waited for a processor for more than a tenth of a run; run again on a quiet machine")
 
 // TooBusy tells whether this machine was too busy to judge a time of the call.
 func (c *Call) TooBusy() bool { return c.HostWait != nil && *c.HostWait > tolerable }

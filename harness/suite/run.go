@@ -3,7 +3,6 @@ package suite
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -86,7 +85,7 @@ func (s *Store) cell(ctx context.Context, c scenarios.Cell, run Runner, o Option
 		return nil, ctx.Err()
 	}
 	if err == nil && doc.Unjudged() {
-		err = errors.New("times are not as expected, and this machine was too busy to judge them")
+		err = report.ErrBusy
 	}
 	r.Outcome = outcomeOf(doc, err)
 	if r.Outcome == NotMet && o.Confirm {
