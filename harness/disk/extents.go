@@ -1,6 +1,9 @@
 package disk
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // maxExtents bounds the pieces of data that a drive's buffer keeps apart, as its
 // firmware's table of segments does. How long such tables are is in no data sheet:
@@ -66,16 +69,13 @@ func (x *extents) covers(from, to int64) bool {
 	return i < len(x.list) && x.list[i].from <= from && to <= x.list[i].to
 }
 
-// next is the first extent that begins at offset or behind it, or else the first
-// of all: the next of a sweep that goes one way. The set is not empty.
-func (x *extents) next(offset int64) extent {
+// near is those of the set that begin next to offset: at most n before it, and n at
+// it or behind it.
+func (x *extents) near(offset int64, n int) []extent {
 	i, _ := slices.BinarySearchFunc(x.list, offset, func(e extent, offset int64) int {
-		if e.from < offset {
-			return -1
-		}
-		return 1
+		return cmp.Compare(e.from, offset)
 	})
-	return x.list[i%len(x.list)]
+	return x.list[max(0, i-n):min(len(x.list), i+n)]
 }
 
 // clear empties the set.

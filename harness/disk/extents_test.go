@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -54,18 +55,17 @@ func checkExtents(t *rapid.T, x *extents, model []bool) {
 	if bytes != x.bytes {
 		t.Fatalf("%d bytes in %v, said to be %d", bytes, x.list, x.bytes)
 	}
-	if len(x.list) == 0 {
-		return
-	}
+	var before, behind []extent
 	at := int64(len(model) / 2)
-	want := x.list[0]
 	for _, e := range x.list {
-		if e.from >= at {
-			want = e
-			break
+		if e.from < at {
+			before = append(before, e)
+		} else {
+			behind = append(behind, e)
 		}
 	}
-	if next := x.next(at); next != want {
-		t.Fatalf("next of %d in %v is %v", at, x.list, next)
+	want := slices.Concat(before[max(0, len(before)-1):], behind[:min(1, len(behind))])
+	if near := x.near(at, 1); !slices.Equal(near, want) {
+		t.Fatalf("next to %d in %v is %v, got %v", at, x.list, want, near)
 	}
 }

@@ -45,13 +45,16 @@ func (t Rotating) Model(size int64, writeCache bool) Model { return newMechanics
 const (
 	readAhead   = 512 << 10
 	destageStep = 256 << 10
+	// destageWindow is how many pieces to each side of the actuator it chooses among.
+	destageWindow = 64
 )
 
 // mechanics is the model of a rotating drive. The disk's angle is a function of
 // time alone, so a reply that the host sends late makes no later one late.
 // Commands are served one after the other, in order of arrival; what the drive
-// chooses the order of is how its buffer gets to the media: in sweeps of the
-// actuator from low addresses to high ones.
+// chooses the order of is how its buffer gets to the media: first what the head can
+// begin first, seek and turn together (shortest access time first, as in Jacobson and
+// Wilkes, "Disk scheduling algorithms based on rotational position", 1991).
 type mechanics struct {
 	t          Rotating
 	revolution time.Duration
@@ -163,10 +166,17 @@ func (m *mechanics) flush(start time.Duration) time.Duration {
 	return max(start, m.media)
 }
 
-// destage brings the next extent of the sweep to the media, or at most limit bytes
-// of it, and returns when it is there.
+// destage brings the piece that comes under the head first to the media, or at most
+// limit bytes of it, and returns when it is there.
 func (m *mechanics) destage(start time.Duration, limit int64) time.Duration {
-	e := m.dirty.next(m.track * m.trackBytes)
+	start = max(start, m.media)
+	m.leave(start)
+	e, soonest := extent{}, time.Duration(math.MaxInt64)
+	for _, c := range m.dirty.near(m.track*m.trackBytes, destageWindow) {
+		if begin := m.reach(start, c.from); begin < soonest {
+			e, soonest = c, begin
+		}
+	}
 	e.to = e.from + min(e.length(), limit)
 	m.dirty.remove(e.from, e.to)
 	return m.access(start, e.from, e.length())
@@ -199,11 +209,17 @@ func (m *mechanics) background(now time.Duration) {
 func (m *mechanics) access(start time.Duration, offset, length int64) time.Duration {
 	start = max(start, m.media)
 	m.leave(start)
+	m.media = m.reach(start, offset) + m.transfer(offset, offset+length)
+	m.track = (offset + length - 1) / m.trackBytes
+	return m.media
+}
+
+// reach is when the sector at offset comes under the head, if the actuator sets out
+// at start.
+func (m *mechanics) reach(start time.Duration, offset int64) time.Duration {
 	track := offset / m.trackBytes
 	there := start + m.t.SeekTime(max(track-m.track, m.track-track), m.tracks)
-	m.track = (offset + length - 1) / m.trackBytes
-	m.media = there + m.wait(there, offset) + m.transfer(offset, offset+length)
-	return m.media
+	return there + m.wait(there, offset)
 }
 
 // leave ends the reading ahead: what has passed under the head by then is there.

@@ -166,27 +166,57 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
-// TestSweep: a flush costs one sweep, in whatever order the data came.
-func TestSweep(t *testing.T) {
+// TestShortestAccessFirst: in whatever order data came, a flush of it costs at most
+// a sweep of the actuator with half a turn at each piece, and less than in the order
+// of its addresses.
+func TestShortestAccessFirst(t *testing.T) {
 	const n = 64
-	cost := func(order []int) time.Duration {
-		m := newMechanics(slow, 8<<30, true)
-		var now time.Duration
-		for _, i := range order {
-			now = m.Serve(now, write(int64(i)*(8<<30)/n, 4096))
+	const size = int64(8 << 30)
+	tracks := size / (900 * 512)
+	most := n * (slow.SeekTime(tracks/n+1, tracks) + slow.Revolution()/2)
+	for _, step := range []int64{1, 27} {
+		m := newMechanics(slow, size, true)
+		sweep := newMechanics(slow, size, false)
+		var now, ordered time.Duration
+		for i := range int64(n) {
+			now = m.Serve(now, write(i*step%n*(size/n), 4096))
 		}
-		return m.Serve(now, &blocklog.Event{Op: blocklog.Flush}) - now
-	}
-	var up, mixed []int
-	for i := range n {
-		up, mixed = append(up, i), append(mixed, i*27%n)
-	}
-	tracks := int64(8<<30) / (900 * 512)
-	most := n * (slow.SeekTime(tracks/n+1, tracks) + slow.Revolution())
-	for _, order := range [][]int{up, mixed} {
-		if got := cost(order); got > most {
-			t.Errorf("a flush of %d pieces took %v, one sweep at most %v", n, got, most)
+		ordered = now
+		for i := range int64(n) {
+			ordered = sweep.Serve(ordered, write(i*(size/n), 4096))
 		}
+		took := m.Serve(now, &blocklog.Event{Op: blocklog.Flush}) - now
+		if took > most || took > ordered-now {
+			t.Errorf("a flush of %d pieces took %v, a sweep with half a turn at each %v, one by address %v", n, took, most, ordered-now)
+		}
+	}
+}
+
+// TestNoWayBack: a stream larger than the buffer, with a block far away written
+// after each round, runs at the rate of the media: the block waits for a moment
+// when the head is near.
+func TestNoWayBack(t *testing.T) {
+	round := func(far bool) time.Duration {
+		drive := slow
+		drive.Buffer = 8 << 20
+		m := newMechanics(drive, 8<<30, true)
+		var now, warm time.Duration
+		for i := range 40 {
+			if i == 20 {
+				warm = now
+			}
+			for k := range int64(80) {
+				now = m.Serve(now, write(512<<20+k*128<<10, 128<<10))
+			}
+			if far {
+				now = m.Serve(now, write(4<<20, 4096))
+			}
+		}
+		return (now - warm) / 20
+	}
+	without, with := round(false), round(true)
+	if with-without > slow.Revolution() {
+		t.Errorf("a round takes %v with a block elsewhere, and %v without", with, without)
 	}
 }
 
