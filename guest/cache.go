@@ -13,13 +13,9 @@ import (
 	"powercut/guest/wire"
 )
 
-// driveState is the drive as the guest's kernel takes it.
-func driveState() (wire.FoundDrive, error) {
-	var out wire.FoundDrive
-	var err error
-	if out.Device, err = theDrive(); err != nil {
-		return out, err
-	}
+// driveState is a disk as the guest's kernel takes it.
+func driveState(dev string) (wire.FoundDrive, error) {
+	out := wire.FoundDrive{Device: dev}
 	fua, err := os.ReadFile("/sys/block/" + filepath.Base(out.Device) + "/queue/fua")
 	if err != nil {
 		return out, err
@@ -41,15 +37,19 @@ func kernelCache(dev string) (string, error) {
 	return strings.TrimSpace(string(b)), err
 }
 
-// switchCache changes the drive's write cache, and what the kernel takes it for.
+// switchCache changes the write cache of each disk, and what the kernel takes it for.
 func switchCache(c wire.CacheSwitches) error {
 	if c == (wire.CacheSwitches{}) {
 		return nil
 	}
-	dev, err := theDrive()
+	d, err := theDisks()
 	if err != nil {
 		return err
 	}
+	return d.each(func(dev string) error { return switchCacheOf(dev, c) })
+}
+
+func switchCacheOf(dev string, c wire.CacheSwitches) error {
 	if c.HdparmW != "" {
 		if err := hdparmW(dev, c.HdparmW == "on"); err != nil {
 			return fmt.Errorf("switch the write cache of %s %s: %w", dev, c.HdparmW, err)

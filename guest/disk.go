@@ -25,9 +25,14 @@ import (
 // mountPoint is where the file system under test is mounted.
 const mountPoint = "/mnt"
 
-// awaitDrive waits for the drive: SCSI disks are probed in the background.
-func (a *agent) awaitDrive() error {
-	out, err := driveState()
+// awaitDrive waits for so many disks: SCSI disks are probed in the background. What they
+// hold is not known yet, so that the first of them stands for all.
+func (a *agent) awaitDrive(disks int) error {
+	list, err := awaitDisks(disks)
+	if err != nil {
+		return &stageError{"find the drive", err}
+	}
+	out, err := driveState(list[0])
 	if err != nil {
 		return &stageError{"find the drive", err}
 	}
@@ -51,7 +56,11 @@ func (a *agent) record(w wire.Workload) error {
 	if err := mount(w.Mount); err != nil {
 		return &stageError{"mount", err}
 	}
-	state, err := driveState()
+	dev, err := theDrive()
+	if err != nil {
+		return &stageError{"find the drive", err}
+	}
+	state, err := driveState(dev)
 	if err == nil {
 		err = wire.Send(a.port, wire.Mounted, state)
 	}
@@ -293,12 +302,13 @@ func (a *agent) sendBlocks(f *os.File, r wire.Recovery) error {
 }
 
 // mount drops what the kernel has cached of the device (a forked guest may have
-// seen another disk) and mounts it.
+// seen another disk) and mounts it, with its journal where that is on another disk.
 func mount(m wire.Mount) error {
-	dev, err := freshDrive()
+	d, err := freshDisks()
 	if err != nil {
 		return err
 	}
+	dev := d.drive
 	if err := os.MkdirAll(mountPoint, 0o755); err != nil {
 		return fmt.Errorf("make mount point: %w", err)
 	}
@@ -308,6 +318,9 @@ func mount(m wire.Mount) error {
 		}
 	}
 	flags, data := mountFlags(m.Options)
+	if d.journal != "" {
+		data = strings.TrimPrefix(data+",journal_path="+d.journal, ",")
+	}
 	if err := unix.Mount(dev, mountPoint, m.Type, flags, data); err != nil {
 		return fmt.Errorf("mount -t %s -o %q %s: %w", m.Type, m.Options, dev, err)
 	}
@@ -333,38 +346,22 @@ func forgetBtrfs() error {
 	return nil
 }
 
-// freshDrive is the drive, with all cached blocks of it forgotten (BLKFLSBUF,
-// linux/fs.h).
-func freshDrive() (string, error) {
-	dev, err := theDrive()
-	if err != nil {
-		return "", err
-	}
-	fd, err := unix.Open(dev, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return "", fmt.Errorf("open %s: %w", dev, err)
-	}
-	defer unix.Close(fd)
-	if err := unix.IoctlSetInt(fd, unix.BLKFLSBUF, 0); err != nil {
-		return "", fmt.Errorf("drop cached blocks of %s: %w", dev, err)
-	}
-	return dev, nil
-}
-
-// flushDrive empties the drive's write cache, whatever the mount options say of
+// flushDrive empties the write cache of each disk, whatever the mount options say of
 // barriers, so that a workload starts from what is on the media: fsync(2) of a
 // block device sends a flush.
 func flushDrive() error {
-	dev, err := theDrive()
+	d, err := theDisks()
 	if err != nil {
 		return err
 	}
-	f, err := os.Open(dev)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return f.Sync()
+	return d.each(func(dev string) error {
+		f, err := os.Open(dev)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		return f.Sync()
+	})
 }
 
 // flagOptions are the options of mount(8) that mount(2) takes as flags.
@@ -400,7 +397,7 @@ var checkers = map[string][]string{
 // fsck runs the checker for a type of file system. Its exit codes 1 and 2 mean that
 // errors were corrected (fsck(8)).
 func fsck(kind string) (output string, err error) {
-	dev, err := freshDrive()
+	d, err := freshDisks()
 	if err != nil {
 		return "", err
 	}
@@ -408,7 +405,7 @@ func fsck(kind string) (output string, err error) {
 	if !ok {
 		command = checkers[""]
 	}
-	out, err := exec.Command(command[0], append(slices.Clip(command[1:]), dev)...).CombinedOutput()
+	out, err := exec.Command(command[0], append(slices.Clip(command[1:]), d.drive)...).CombinedOutput()
 	out = bytes.TrimSpace(out)
 	if n := len(out); n > 4096 {
 		out = out[n-4096:]

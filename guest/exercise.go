@@ -1,7 +1,6 @@
 package guest
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -29,9 +28,9 @@ func runExercise(e wire.Exercise) (out wire.Exertion, err error) {
 	if e.Bytes < 512 || e.Bytes > maxExercise || e.Bytes%512 != 0 || e.Span < int64(e.Bytes) || e.Count < 1 {
 		return out, fmt.Errorf("%d requests of %d bytes over %d cannot be made", e.Count, e.Bytes, e.Span)
 	}
-	dev, ok := findDrive()
-	if !ok {
-		return out, errors.New("the guest has no disk")
+	dev, err := theDrive()
+	if err != nil {
+		return out, err
 	}
 	fd, err := unix.Open(dev, unix.O_RDWR|unix.O_DIRECT|unix.O_CLOEXEC, 0)
 	if err != nil {

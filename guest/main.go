@@ -97,7 +97,11 @@ func (a *agent) handle(f wire.Frame) error {
 	case wire.Echo:
 		return wire.Write(a.port, f)
 	case wire.AwaitDrive:
-		return a.awaitDrive()
+		var w wire.Awaited
+		if err := f.Decode(&w); err != nil {
+			return err
+		}
+		return a.awaitDrive(w.Disks)
 	case wire.Record:
 		var w wire.Workload
 		if err := f.Decode(&w); err != nil {

@@ -10,15 +10,19 @@ import (
 	"powercut/guest/wire"
 )
 
-// switchQueue changes how the guest's block layer treats requests to the drive.
+// switchQueue changes how the guest's block layer treats requests to each disk.
 func switchQueue(q wire.QueueSwitches) error {
 	if q == (wire.QueueSwitches{}) {
 		return nil
 	}
-	dev, err := theDrive()
+	d, err := theDisks()
 	if err != nil {
 		return err
 	}
+	return d.each(func(dev string) error { return switchQueueOf(dev, q) })
+}
+
+func switchQueueOf(dev string, q wire.QueueSwitches) error {
 	queue := "/sys/block/" + filepath.Base(dev) + "/queue/"
 	if q.NoMerges {
 		// 2 is no merging at all; 1 still tries the request before (sysfs-block).

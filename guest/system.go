@@ -97,34 +97,6 @@ func openPort(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), dev), nil
 }
 
-// findDrive is the machine's one disk, such as /dev/sda, if it is ready.
-func findDrive() (dev string, ok bool) {
-	for _, pattern := range []string{"sd?", "vd?", "hd?", "nvme?n1"} {
-		files, _ := filepath.Glob("/sys/block/" + pattern)
-		for _, f := range files {
-			dev := "/dev/" + filepath.Base(f)
-			size, err := os.ReadFile(f + "/size")
-			if err != nil || strings.TrimSpace(string(size)) == "0" {
-				continue
-			}
-			// The node is there some time before it can be opened (ENXIO).
-			if fd, err := unix.Open(dev, unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
-				unix.Close(fd)
-				return dev, true
-			}
-		}
-	}
-	return "", false
-}
-
-// theDrive is findDrive for one that may just have been plugged in.
-func theDrive() (dev string, err error) {
-	if waitUntil(func() (ok bool) { dev, ok = findDrive(); return ok }) {
-		return dev, nil
-	}
-	return "", fmt.Errorf("the guest has found no disk within %v", deviceDeadline)
-}
-
 // waitUntil polls a condition of the hardware, which nothing announces, until it
 // holds or the deadline has passed.
 func waitUntil(ok func() bool) bool {

@@ -108,5 +108,8 @@ func checkJournal(f Format, disk io.ReaderAt) error {
 	if b[0]&journal == 0 && f.wantsJournal() {
 		return fmt.Errorf("mkfs made no journal: %d bytes are too few for one", f.Size)
 	}
+	if f.Journal > 0 {
+		return checkExternal(disk)
+	}
 	return nil
 }

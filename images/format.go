@@ -42,6 +42,9 @@ type Format struct {
 	Type    string   // one of Formats
 	Size    int64    // bytes; MinDisk to MaxDisk, a multiple of DiskUnit
 	Options []string // more options of mkfs, as its arguments: "-O", "^has_journal"
+	// Journal is the size of a second disk, which holds the journal of ext3 or ext4, in
+	// bytes, a multiple of DiskUnit. The image has it behind the file system's. 0: none.
+	Journal int64
 }
 
 // Check says what is wrong with f, without making anything.
@@ -74,7 +77,7 @@ func makeFS(ctx context.Context, f Format) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	mkfs, err := kind.find(f.Type)
+	mkfs, err := kind.find(f.program())
 	if err != nil {
 		return "", err
 	}
@@ -93,6 +96,9 @@ func makeFS(ctx context.Context, f Format) (string, error) {
 		return "", err
 	}
 	key := fmt.Sprintf("%s %d %q %s config=%s", f.Type, f.Size, args, version, config)
+	if f.Journal > 0 {
+		key += fmt.Sprintf(" journal=%d", f.Journal)
+	}
 	dir, err := c.Entry(ctx, diskKind, key, func(ctx context.Context, tmp string) error {
 		return f.build(ctx, mkfs, args, filepath.Join(tmp, diskFile))
 	})
@@ -102,27 +108,52 @@ func makeFS(ctx context.Context, f Format) (string, error) {
 	return filepath.Join(dir, diskFile), nil
 }
 
+// program is the type after which the mkfs is called that makes f.
+func (f Format) program() string {
+	if f.Journal > 0 {
+		return "ext4"
+	}
+	return f.Type
+}
+
 // build runs mkfs on a new sparse file.
 func (f Format) build(ctx context.Context, mkfs string, args []string, path string) error {
+	if err := createSized(path, f.Size); err != nil {
+		return err
+	}
+	if err := runFixed(ctx, mkfs, append(slices.Clone(args), path)...); err != nil {
+		return err
+	}
+	if f.Journal > 0 {
+		if err := f.addJournal(ctx, mkfs, path); err != nil {
+			return err
+		}
+	}
+	return f.checkMade(path)
+}
+
+// createSized makes a new sparse file.
+func createSized(path string, size int64) error {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(file.Truncate(f.Size), file.Close()); err != nil {
-		return fmt.Errorf("make file of %d bytes: %w", f.Size, err)
+	if err := errors.Join(file.Truncate(size), file.Close()); err != nil {
+		return fmt.Errorf("make file of %d bytes: %w", size, err)
 	}
-	err = command.Command{
-		Path: mkfs,
-		Args: append(slices.Clone(args), path),
+	return nil
+}
+
+// runFixed runs mkfs, or another tool of the same package, at a fixed time.
+func runFixed(ctx context.Context, path string, args ...string) error {
+	return command.Command{
+		Path: path,
+		Args: args,
 		// e2fsprogs takes the time from these: the first in all versions in
 		// use, the second since 1.47.1.
 		Env:     []string{"E2FSPROGS_FAKE_TIME=" + diskTime, "SOURCE_DATE_EPOCH=" + diskTime},
 		Timeout: mkfsTimeout,
 	}.Run(ctx)
-	if err != nil {
-		return err
-	}
-	return f.checkMade(path)
 }
 
 // checkMade looks at the superblock: mkfs succeeds also where it was told to
@@ -160,8 +191,10 @@ func (f Format) wantsJournal() bool {
 }
 
 // findMkfs looks in PATH, and where PATH of an ordinary user does not lead.
-func (k family) find(fstype string) (string, error) {
-	name := "mkfs." + fstype
+func (k family) find(fstype string) (string, error) { return k.findTool("mkfs." + fstype) }
+
+// findTool does the same for another tool of the package.
+func (k family) findTool(name string) (string, error) {
 	if path, err := exec.LookPath(name); err == nil {
 		return path, nil
 	}

@@ -26,7 +26,26 @@ func (f Format) arguments() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	if f.Journal > 0 {
+		if f.Type != "ext3" && f.Type != "ext4" || f.Journal%DiskUnit != 0 {
+			return nil, fmt.Errorf("a journal of %d bytes on a disk of its own: it must be of ext3 or ext4, and a multiple of %d", f.Journal, DiskUnit)
+		}
+		// It is given one afterwards. What is called mkfs.ext3 makes one of its own all the same.
+		options = append([]mkfsOption{{'t', f.Type}}, withoutJournal(options)...)
+	}
 	return append(slices.Clone(kind.fixed), kind.spell(options)...), nil
+}
+
+// withoutJournal adds to the features that are asked for that there is no journal. Of
+// several lists of features mke2fs takes the last.
+func withoutJournal(options []mkfsOption) []mkfsOption {
+	for i := len(options) - 1; i >= 0; i-- {
+		if options[i].flag == 'O' {
+			options[i].value += ",^has_journal"
+			return options
+		}
+	}
+	return append(options, mkfsOption{'O', "^has_journal"})
 }
 
 // spell returns options as arguments.

@@ -29,7 +29,7 @@ const (
 // be. The decoder tells where the field stood.
 func (s Scenario) check(d *decoder) error {
 	for _, check := range []func(*decoder) error{
-		s.checkTexts, s.checkModule, s.checkSize, s.checkDrive, s.checkMkfs, s.checkOps, s.checkFile, s.checkWorkload, s.checkFaults, s.checkCut, s.checkExpect, s.checkFigures,
+		s.checkTexts, s.checkModule, s.checkSize, s.checkDrive, s.checkMkfs, s.checkJournal, s.checkOps, s.checkFile, s.checkWorkload, s.checkFaults, s.checkCut, s.checkExpect, s.checkFigures,
 	} {
 		if err := check(d); err != nil {
 			return err

@@ -50,11 +50,10 @@ const (
 // faultForms lists every kind of fault.
 func faultForms() []faultForm {
 	every := []disk.Target{disk.OnRead, disk.OnWrite, disk.OnFlush, disk.OnTrim, disk.OnAny}
-	flush := []string{optNth, optFrom, optAfter, optChance, optOnce}
 	placed := []string{optNth, optFrom, optRange, optAfter, optChance, optOnce}
 	return []faultForm{
-		{kind: disk.FlushIgnored, options: flush, meaning: "a flush is answered and does nothing"},
-		{kind: disk.FlushLate, delay: true, options: flush, meaning: "a flush is answered at once, and takes effect that much later"},
+		{kind: disk.FlushIgnored, options: placed, meaning: "a flush is answered and does nothing"},
+		{kind: disk.FlushLate, delay: true, options: []string{optNth, optFrom, optAfter, optChance, optOnce}, meaning: "a flush is answered at once, and takes effect that much later"},
 		{kind: disk.FUAIgnored, options: placed, meaning: "a FUA write, or with the write cache off any, is cached like any other"},
 		{kind: disk.CacheUnadvertised, meaning: "the drive has a cache and does not say so"},
 		{kind: disk.Failing, targets: every, options: append(placed[:len(placed):len(placed)], optTries), meaning: "the request is not carried out, and is answered with EIO"},
@@ -204,8 +203,6 @@ func (p *faultParser) whole() error {
 		return errors.New("has both nth and from; allowed: one of them")
 	case s.Nth > 0 && s.Once:
 		return errors.New("has both nth and once, and nth is a single request; leave once out")
-	case s.Length > 0 && p.fault.On == disk.OnFlush:
-		return errors.New("has a range, and a flush has none; leave range out")
 	}
 	return nil
 }
@@ -324,6 +321,11 @@ func faultKinds() []string {
 // faultWords says how a fault begins.
 func faultWords() string { return "a fault begins with one of " + strings.Join(faultKinds(), ", ") }
 
+// ofOneDisk tells whether the fault is about the flushes of one disk of several.
+func (f Fault) ofOneDisk() bool {
+	return f.Select.Length > 0 && (f.Kind == disk.FlushIgnored || f.On == disk.OnFlush)
+}
+
 // hasFault says whether a list of faults has one of that kind.
 func hasFault(list []Fault, kind disk.FaultKind) bool {
 	return slices.ContainsFunc(list, func(f Fault) bool { return f.Kind == kind })
@@ -341,8 +343,10 @@ func (s Scenario) checkFaults(d *decoder) error {
 			return at.errorf("drive.faults: %q contradicts %q; a drive has one cache", f, s.Drive.Faults[first])
 		case habit && !cached:
 			return at.errorf("drive.faults: %q means nothing where drive.write-cache is off", f)
-		case f.Select.Length > int64(s.Filesystem.Size)-f.Select.Offset:
-			return at.errorf("drive.faults: %q lies beyond the drive; allowed: up to %s, its size", f, s.Filesystem.Size)
+		case f.Select.Length > s.Filesystem.DriveSize()-f.Select.Offset:
+			return at.errorf("drive.faults: %q lies beyond the drive; allowed: up to %s, its size", f, Size(s.Filesystem.DriveSize()))
+		case f.ofOneDisk() && s.Filesystem.ExternalJournal == 0:
+			return at.errorf("drive.faults: %q has a range, and a flush is for all of a disk; leave range out, unless filesystem.external-journal adds a second disk", f)
 		}
 	}
 	return nil

@@ -41,10 +41,8 @@ func drawFault(t *rapid.T, size int64) Fault {
 				s.From = rapid.IntRange(1, maxNth).Draw(t, "from")
 			}
 		case optRange:
-			if f.On != disk.OnFlush {
-				s.Offset = rapid.Int64Range(0, size-1).Draw(t, "offset")
-				s.Length = rapid.Int64Range(1, size-s.Offset).Draw(t, "length")
-			}
+			s.Offset = rapid.Int64Range(0, size-1).Draw(t, "offset")
+			s.Length = rapid.Int64Range(1, size-s.Offset).Draw(t, "length")
 		case optAfter:
 			s.After = delay("after")
 		case optChance:
@@ -64,12 +62,21 @@ func drawFault(t *rapid.T, size int64) Fault {
 func drawFaults(t *rapid.T, s Scenario) []Fault {
 	var list []Fault
 	for range rapid.IntRange(0, 4).Draw(t, "faults") {
-		list = append(list, drawFault(t, int64(s.Filesystem.Size)))
+		list = append(list, drawFault(t, s.Filesystem.DriveSize()))
 	}
 	cached := s.Drive.WriteCache || hasFault(list, disk.CacheUnadvertised)
 	var out []Fault
 	for _, f := range list {
 		habit := f.Kind == disk.BoundedCache || f.Kind == disk.Destaging
+		switch f.Kind {
+		case disk.BoundedCache, disk.Destaging, disk.FlushLate, disk.Stalling:
+			if s.Filesystem.ExternalJournal > 0 {
+				continue
+			}
+		}
+		if f.ofOneDisk() && s.Filesystem.ExternalJournal == 0 {
+			continue
+		}
 		if !slices.Contains(out, f) && (!habit || cached && !hasFault(out, f.Kind)) {
 			out = append(out, f)
 		}

@@ -59,7 +59,7 @@ func TestLibraryHolds(t *testing.T) {
 		"filesystems": {"btrfs-overwrite", "xfs-overwrite"},
 		"calls":       {"journalled-data", "lazy-times"},
 		"nojournal":   {"whole-syncs"},
-		"options":     {"lying-drive", "others-data", "replay-disabled", "tree-drives"},
+		"options":     {"external-journal", "lying-drive", "others-data", "replay-disabled", "tree-drives"},
 	}
 	for family, names := range want {
 		all, err := Family(family)

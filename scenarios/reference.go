@@ -53,7 +53,7 @@ func faults(b *strings.Builder) {
 	for _, o := range [][2]string{
 		{"`nth=N`", "are the N-th, counted from 1 among those that `range` and `after` agree to"},
 		{"`from=N`", "are the N-th, so counted, or later"},
-		{"`range=OFFSET+LENGTH`", "overlap these bytes of the drive, as sizes: `1MiB+4KiB`"},
+		{"`range=OFFSET+LENGTH`", "overlap these bytes of the drive, as sizes: `1MiB+4KiB`. The bytes of an external journal's disk follow those of the file system's, and a flush overlaps all of its disk"},
 		{"`after=DURATION`", "arrive that long after op 1 began"},
 		{"`p=PROBABILITY`", "the seed picks, each with that probability"},
 		{"`once`", "are the first that all else agrees to"},

@@ -57,10 +57,12 @@ type Guest struct {
 
 // Filesystem is the file system under test.
 type Filesystem struct {
-	Type  FilesystemType `yaml:"type" required:"true" doc:"what mkfs makes"`
-	Size  Size           `yaml:"size" min:"16MiB" max:"64GiB" doc:"of the drive, all of which the file system takes; a multiple of 4KiB"`
-	Mkfs  []string       `yaml:"mkfs,omitempty" max:"32" doc:"further options of mkfs, such as [-b, \"4096\"]; no paths"`
-	Mount string         `yaml:"mount,omitempty" max:"200" doc:"mount options, such as data=ordered"`
+	Type FilesystemType `yaml:"type" required:"true" doc:"what mkfs makes"`
+	Size Size           `yaml:"size" min:"16MiB" max:"64GiB" doc:"of the drive, all of which the file system takes; a multiple of 4KiB"`
+	// ExternalJournal is the size of a second disk.
+	ExternalJournal Size     `yaml:"external-journal,omitempty" min:"4MiB" max:"4GiB" doc:"of a second disk of the same kind, which holds nothing but the journal of ext3 or ext4 (mke2fs -O journal_dev); a multiple of 4KiB; left out: the journal is in the file system"`
+	Mkfs            []string `yaml:"mkfs,omitempty" max:"32" doc:"further options of mkfs, such as [-b, \"4096\"]; no paths"`
+	Mount           string   `yaml:"mount,omitempty" max:"200" doc:"mount options, such as data=ordered"`
 	// Recovery is for looks at a state that are not those of a boot.
 	Recovery string `yaml:"recovery-mount,omitempty" max:"200" doc:"mount options of the guest that recovers, such as ro,noload; left out: those of mount"`
 }

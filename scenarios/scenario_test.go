@@ -45,14 +45,19 @@ func drawScenario(t *rapid.T) Scenario {
 			s.Guest.HdparmW = drawWord[Switch](t, "hdparm-w")
 		}
 	}
-	s.Drive.Timing = drawTiming(t)
+	if fs := &s.Filesystem; (fs.Type == Ext3 || fs.Type == Ext4) && s.Drive.Bus != NVMe && rapid.Bool().Draw(t, "external journal") {
+		fs.ExternalJournal = diskUnit * Size(rapid.Int64Range(1<<10, 1<<20).Draw(t, "journal blocks"))
+		fs.Mkfs = nil
+	} else {
+		s.Drive.Timing = drawTiming(t)
+	}
 	s.Drive.Faults = drawFaults(t, s)
 	s.AtCut = drawWord[Fate](t, "at-cut")
 	s.Timeout = time.Duration(rapid.Int64Range(int64(time.Second), int64(time.Hour)).Draw(t, "timeout"))
 	s.Workload = drawWorkload(t)
 	s.Cut = drawCut(t, s)
 	s.Expect = drawExpect(t, s.Workload)
-	if s.Cut.Position == 0 && rapid.Bool().Draw(t, "image file") {
+	if s.Cut.Position == 0 && s.Filesystem.ExternalJournal == 0 && rapid.Bool().Draw(t, "image file") {
 		putOnFile(t, &s)
 	}
 	return s

@@ -34,7 +34,7 @@ const (
 	Begun
 	// Measure asks for the cost of a ledger record (payload Measurement both ways).
 	Measure
-	// AwaitDrive asks the guest to wait until it has found its drive; the answer
+	// AwaitDrive asks the guest to wait until it has found its disks (Awaited); the answer
 	// has the same type (payload FoundDrive).
 	AwaitDrive
 	// Mounted says, before a workload begins, what the guest's kernel takes the
@@ -84,7 +84,12 @@ type Greeting struct {
 	Modules map[string]string `json:"modules,omitempty"`
 }
 
-// FoundDrive is the drive that the guest sees.
+// Awaited is what AwaitDrive waits for.
+type Awaited struct {
+	Disks int `json:"disks"` // their number
+}
+
+// FoundDrive is the drive that the guest sees; of two disks that of the file system.
 type FoundDrive struct {
 	Device string `json:"device"` // such as /dev/sda
 	// WriteCache is what the guest's kernel takes the drive's cache to be:

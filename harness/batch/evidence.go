@@ -30,7 +30,7 @@ func (w *worker) keep(rec *recorded, out *Outcome) error {
 	put := func(name string, write func(*os.File) error) error {
 		return whole.Write(filepath.Join(out.Evidence, name), write)
 	}
-	size := int64(w.stand.Scenario.Filesystem.Size)
+	size := w.stand.Scenario.Filesystem.DriveSize()
 	err := errors.Join(
 		put(baseFile, func(f *os.File) error { return sparse.Copy(f, io.NewSectionReader(w.base, 0, size), size) }),
 		put(ledgerFile, func(f *os.File) error { return ledger.Append(f, rec.records) }),

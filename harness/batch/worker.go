@@ -82,7 +82,7 @@ func (w *worker) hire(ctx context.Context) (err error) {
 
 // insert puts another disk into the guest's drive, with a log of its own.
 func (w *worker) insert(path string, newDrive func(*blocklog.Writer) *disk.Drive) error {
-	log, err := blocklog.Create(path, int64(w.stand.Scenario.Filesystem.Size))
+	log, err := blocklog.Create(path, w.stand.Scenario.Filesystem.DriveSize())
 	if err != nil {
 		return err
 	}

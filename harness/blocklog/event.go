@@ -74,6 +74,11 @@ type Spoil struct {
 // Durable tells that a write, zeroes or trim is on the media when it is answered.
 func (e Event) Durable() bool { return (e.FUA || e.Through) && !e.NoEffect }
 
+// Flushes tells whether a flush with this extent is for that part of the drive too.
+func (e Event) Flushes(offset, length int64) bool {
+	return e.Length == 0 || e.Offset <= offset && offset+length <= e.Offset+e.Length
+}
+
 // Flip flips what Rot flips in the payload of its write, and is its own inverse.
 func (d Spoil) Flip(payload []byte) {
 	if d.Kind != Rot {
@@ -89,11 +94,12 @@ type Event struct {
 	Kind     Kind
 	Request  uint64 // number of the request, from 1, in order of arrival
 	Op       Op
-	FUA      bool  // the request asked to be durable before its reply (Force Unit Access)
-	Through  bool  // the drive held nothing back: its write cache was off
-	NoEffect bool  // a fault took the effect of the flush, or of FUA and Through, away
-	Offset   int64 // bytes; 0 for a flush
-	Length   int64 // bytes; 0 for a flush
+	FUA      bool // the request asked to be durable before its reply (Force Unit Access)
+	Through  bool // the drive held nothing back: its write cache was off
+	NoEffect bool // a fault took the effect of the flush, or of FUA and Through, away
+	// Offset and Length are in bytes. Those of a flush say which part of the drive it is
+	// for: one disk of several (see Flushes). Length 0: all of it.
+	Offset, Length int64
 	// Errno is 0 or the error that was answered; of an Arrive, that a fault has in
 	// store: such a request is never carried out, whether or not it was answered.
 	Errno int32

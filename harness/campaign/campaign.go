@@ -131,7 +131,7 @@ func (r *run) spec(k images.Kernel) machine.Spec {
 	fs := r.scenario.Filesystem
 	return machine.Spec{
 		Kernel: k, Binary: r.lab.Binary, QEMU: r.lab.QEMU,
-		Memory: int64(r.scenario.Guest.Memory), DriveSize: int64(fs.Size),
+		Memory: int64(r.scenario.Guest.Memory), DriveSize: int64(fs.Size), Second: int64(fs.ExternalJournal),
 		Bus: qemu.Bus(r.scenario.Drive.Bus), WriteCache: r.scenario.Drive.WriteCache,
 		Direct: r.scenario.Drive.Cache.Direct(), NoFlush: r.scenario.Drive.Cache.NoFlush(),
 		Modules: guestModules(r.scenario), Fsck: checker(fs), Params: r.lab.Params,
@@ -150,7 +150,7 @@ func guestModules(s scenarios.Scenario) []string {
 // Format is how the scenario's disk is formatted.
 func Format(s scenarios.Scenario) images.Format {
 	fs := s.Filesystem
-	return images.Format{Type: string(fs.Type), Size: int64(fs.Size), Options: fs.Mkfs}
+	return images.Format{Type: string(fs.Type), Size: int64(fs.Size), Options: fs.Mkfs, Journal: int64(fs.ExternalJournal)}
 }
 
 func (r *run) kernelName() string {

@@ -95,7 +95,7 @@ func (r *run) document() *report.Document {
 			Ledger: ledger, MemoryMiB: int(s.Guest.Memory >> 20),
 		},
 		Filesystem: report.Filesystem{
-			Type: string(s.Filesystem.Type), Bytes: int64(s.Filesystem.Size), Mkfs: s.Filesystem.Mkfs, Mount: s.Filesystem.Mount, Recovery: s.Filesystem.Recovery, Digest: r.digest,
+			Type: string(s.Filesystem.Type), Bytes: int64(s.Filesystem.Size), ExternalJournal: int64(s.Filesystem.ExternalJournal), Mkfs: s.Filesystem.Mkfs, Mount: s.Filesystem.Mount, Recovery: s.Filesystem.Recovery, Digest: r.digest,
 		},
 		Drive: report.Drive{
 			Bus: string(s.Drive.Bus), Backend: string(s.Drive.Backend), Format: string(s.Drive.Format), AIO: string(s.Drive.AIO), Cache: string(s.Drive.Cache), WriteCache: s.Drive.Volatile(), Told: s.Drive.WriteCache,

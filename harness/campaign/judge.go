@@ -97,6 +97,9 @@ func readTrace(s scenarios.Scenario, in trace.Input) (*trace.Trace, error) {
 	in.CacheAdvertised = !hasFault(s.Drive, disk.CacheUnadvertised)
 	in.Readers = s.Workload.Load.Readers > 0
 	in.Unsafe = s.Drive.Cache.NoFlush()
+	if s.Filesystem.ExternalJournal > 0 {
+		in.JournalAt = int64(s.Filesystem.Size)
+	}
 	if s.Workload.Kind == scenarios.OpsKind {
 		in.Plan = workload.Plan{} // which bytes are data is not known
 	}

@@ -84,7 +84,7 @@ func (r *run) record(ctx context.Context, p workload.Plan) (_ *recording, err er
 func (r *run) recordInto(ctx context.Context, rec *recording) error {
 	ctx, cancel := context.WithTimeout(ctx, r.scenario.Timeout)
 	defer cancel()
-	log, err := blocklog.Create(filepath.Join(rec.folder, logFile), int64(r.scenario.Filesystem.Size))
+	log, err := blocklog.Create(filepath.Join(rec.folder, logFile), r.scenario.Filesystem.DriveSize())
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (r *run) recordInto(ctx context.Context, rec *recording) error {
 func (r *run) driveConfig(base io.ReaderAt, log *blocklog.Writer, seed uint64) disk.Config {
 	d := r.scenario.Drive
 	return disk.Config{
-		Base: base, Size: int64(r.scenario.Filesystem.Size), Log: log,
+		Base: base, Size: r.scenario.Filesystem.DriveSize(), Log: log,
 		WriteCache: d.Volatile(), Unsafe: d.Cache.NoFlush(), Timing: Timing(d.Timing), Faults: faults(d.Faults), Seed: seed,
 	}
 }

@@ -69,7 +69,7 @@ func (s *Stand) Drive(base io.ReaderAt, log *blocklog.Writer, seed uint64, count
 
 // Honest is a drive without faults over that content, for a recovery.
 func (s *Stand) Honest(base io.ReaderAt, log *blocklog.Writer) *disk.Drive {
-	return disk.New(disk.Config{Base: base, Size: int64(s.Scenario.Filesystem.Size), Log: log, WriteCache: s.Scenario.Drive.Volatile()})
+	return disk.New(disk.Config{Base: base, Size: s.Scenario.Filesystem.DriveSize(), Log: log, WriteCache: s.Scenario.Drive.Volatile()})
 }
 
 // Recover has a guest recover its drive, and says what it found. What goes wrong in the

@@ -180,6 +180,9 @@ func (c *logExport) Run(ctx context.Context, s Streams) error {
 	}
 	defer r.Close()
 	entries, err := r.Export(ctx, c.Output)
+	if errors.Is(err, recording.ErrTwoDisks) {
+		return &usageError{err}
+	}
 	var d *blocklog.Damage
 	if errors.As(err, &d) {
 		return damaged(fmt.Sprintf("what %s holds, %d entries,", c.Output, entries), d)
@@ -208,7 +211,7 @@ func (c *logImport) Run(s Streams) error {
 		}
 	}
 	o, err := recording.Import(c.File, c.Output, c.Base, int64(size))
-	if errors.Is(err, logwrites.ErrNotLog) {
+	if errors.Is(err, logwrites.ErrNotLog) || errors.Is(err, recording.ErrTwoDisks) {
 		return &usageError{err}
 	}
 	var d *logwrites.Damage
@@ -245,7 +248,7 @@ func (c *logCompare) Run(s Streams) error {
 	}
 	defer r.Close()
 	got, err := r.Compare(c.File)
-	if errors.Is(err, logwrites.ErrNotLog) {
+	if errors.Is(err, logwrites.ErrNotLog) || errors.Is(err, recording.ErrTwoDisks) {
 		return &usageError{err}
 	}
 	if got == nil {

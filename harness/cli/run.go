@@ -136,6 +136,9 @@ func (c *runCommand) check(s scenarios.Scenario) error {
 	if err := campaign.Format(s).Check(); err != nil {
 		return err
 	}
+	if c.QEMULog && s.Filesystem.ExternalJournal > 0 {
+		return errors.New("--qemu-log: QEMU would log one of the two disks that filesystem.external-journal makes; leave one of them out")
+	}
 	image := c.Kernel
 	if image == "" && strings.Contains(s.Kernel, "/") {
 		image = s.Kernel

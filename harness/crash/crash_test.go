@@ -24,7 +24,8 @@ type fataler interface {
 
 // record runs steps on a drive's log. Each step is a request; "w3" writes its
 // number to sector 3, "W3" does so with FUA, "f" flushes, "F" flushes without
-// effect, "e3" is a write that fails, "t3" one of three sectors, from there on, of
+// effect, "l" and "r" flush the left or the right half of the drive, "L" and "R" do so
+// without effect, "e3" is a write that fails, "t3" one of three sectors, from there on, of
 // which the middle one never reaches the drive; "d2" says that the drive wrote
 // request 2 back by itself; "m3" is a write of three sectors, "z3" makes three
 // sectors zeros, and "a" acknowledges an op. A "-" after it leaves the request without a reply, ever; ">" leaves it
@@ -79,7 +80,13 @@ func record(t fataler, dir string, steps ...string) *blocklog.Log {
 			e.Length, payload = 3*e.Length, bytes.Repeat(payload, 3)
 			e.Spoil = blocklog.Spoil{Kind: blocklog.Torn, From: disk.SectorSize, To: 2 * disk.SectorSize}
 		}
-		e.NoEffect = s[0] == 'F'
+		e.NoEffect = strings.ContainsRune("FLR", rune(s[0]))
+		switch s[0] {
+		case 'l', 'L':
+			e.Length = size / 2
+		case 'r', 'R':
+			e.Offset, e.Length = size/2, size/2
+		}
 		if err := w.Append(&e, payload); err != nil {
 			t.Fatal(err)
 		}
@@ -148,6 +155,15 @@ func TestBuild(t *testing.T) {
 		{"written back", []string{"w0", "w1", "d1"}, "10000000", "12000000", 1},
 		{"written back, and overwritten", []string{"w0", "d1", "w0"}, "10000000", "20000000", 1},
 		{"written back, late, under an ignored flush", []string{"w0", "F", "w1", "d1"}, "10000000", "13000000", 1},
+		{"a flush of one disk", []string{"w0", "w7", "l"}, "10000000", "10000002", 1},
+		{"a flush of the other", []string{"w0", "w7", "r"}, "00000002", "10000002", 1},
+		{"a flush of each", []string{"w0", "w7", "r", "l"}, "10000002", "10000002", 0},
+		{"a flush of all", []string{"w0", "w7", "f"}, "10000002", "10000002", 0},
+		{"one that is ignored", []string{"w0", "w7", "L", "r"}, "00000002", "10000002", 1},
+		{"one after the other's", []string{"w0", "r", "w1", "l"}, "13000000", "13000000", 0},
+		{"one that covers more than the other's", []string{"w0", "w7", "r", "w0", "l", "w7"}, "40000002", "40000006", 1},
+		{"one in flight", []string{"w0", "w7", "l>", "w7", "r", "<"}, "10000004", "10000004", 0},
+		{"a write that reaches into the other disk", []string{"m3", "l"}, "00000000", "00011100", 1},
 		{"a FUA write over a cached one", []string{"w0", "W0"}, "20000000", "20000000", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -169,7 +185,7 @@ func TestBuild(t *testing.T) {
 // TestEveryCut: a state is a function of the events before the cut alone, durable
 // sectors never go away, and a random state lies between lose and keep.
 func TestEveryCut(t *testing.T) {
-	steps := rapid.SliceOfN(rapid.SampledFrom([]string{"w0", "w1", "w2", "w0>", "w1>", "W0", "W2>", "f", "f>", "F", "e1", "t0", "t1>"}), 1, 30)
+	steps := rapid.SliceOfN(rapid.SampledFrom([]string{"w0", "w1", "w2", "w0>", "w1>", "W0", "W2>", "w5", "w7>", "f", "f>", "F", "l", "r>", "L", "R>", "e1", "t0", "t1>"}), 1, 30)
 	rapid.Check(t, func(t *rapid.T) {
 		dir, err := os.MkdirTemp("", "crash")
 		if err != nil {
@@ -303,6 +319,8 @@ func submit(t *rapid.T, d *disk.Drive, content byte) {
 		first := rapid.IntRange(0, size/disk.SectorSize-1).Draw(t, "sector")
 		r.Offset, r.Length = int64(first)*disk.SectorSize, disk.SectorSize*rapid.IntRange(1, size/disk.SectorSize-first).Draw(t, "sectors")
 		r.FUA = rapid.Bool().Draw(t, "FUA")
+	} else if rapid.Bool().Draw(t, "of one disk") {
+		r.Offset, r.Length = rapid.SampledFrom([]int64{0, size / 2}).Draw(t, "disk"), size/2
 	}
 	if r.Command == nbd.Write {
 		r.Data = bytes.Repeat([]byte{content}, r.Length)

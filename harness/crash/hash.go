@@ -70,7 +70,7 @@ var zeroHash = hashSector(make([]byte, disk.SectorSize))
 func NewHasher(base io.ReaderAt, log *blocklog.Log, cut int) (*Hasher, error) {
 	h := &Hasher{base: base, log: log, contents: map[uint64][]uint64{}}
 	for i := range log.Events[:cut] {
-		if e := &log.Events[i]; e.Kind == blocklog.Arrive && e.Op != blocklog.Read && e.Length > 0 {
+		if e := &log.Events[i]; e.Kind == blocklog.Arrive && e.Op != blocklog.Read && e.Op != blocklog.Flush && e.Length > 0 {
 			h.runs = append(h.runs, run{from: e.Offset / disk.SectorSize, to: (e.Offset + e.Length) / disk.SectorSize})
 		}
 	}

@@ -111,7 +111,7 @@ func TestBuildRefuses(t *testing.T) {
 // someLog records steps that do all that a drive can.
 func someLog(t *rapid.T, most int) *blocklog.Log {
 	steps := rapid.SliceOfN(rapid.SampledFrom([]string{
-		"w0", "w1", "w2", "w7", "w0>", "w1>", "<?", "W0", "W2>", "f", "f>", "F", "e1", "t0", "t1>", "m3", "m5>", "z2", "a", "a", "d?",
+		"w0", "w1", "w2", "w7", "w0>", "w1>", "<?", "W0", "W2>", "f", "f>", "F", "l", "l>", "r", "r>", "R", "e1", "t0", "t1>", "m3", "m5>", "z2", "a", "a", "d?",
 	}), 1, most).Draw(t, "steps")
 	dir, err := os.MkdirTemp("", "crash")
 	if err != nil {
@@ -182,6 +182,9 @@ func durableAt(l *blocklog.Log, cut, arrive int) bool {
 	for i, f := range l.Events[:cut] {
 		if answered < 0 || f.Op != blocklog.Flush || f.Kind != blocklog.Arrive || i < answered {
 			continue
+		}
+		if f.Length > 0 && (a.Offset < f.Offset || a.Offset+a.Length > f.Offset+f.Length) {
+			continue // of the other disk
 		}
 		for _, r := range l.Events[i:cut] {
 			if r.Kind == blocklog.Reply && r.Request == f.Request && r.Errno == 0 && !r.NoEffect {

@@ -26,13 +26,18 @@ type timeline struct {
 	pending []*change             // not settled, in order of arrival; the first is volatile
 	open    map[uint64]*change    // arrived and not answered, by request
 	flushes map[uint64]int        // open flushes: the replies that they cover
-	// answered counts replies of changes; those up to covered are covered by a flush.
-	answered, covered int
+	// answered counts replies of changes; those up to covered are covered by a flush of
+	// that part of the drive.
+	answered int
+	covered  map[part]int
 }
+
+// part is what a flush is for: see blocklog.Event.
+type part struct{ offset, length int64 }
 
 // newTimeline begins before the first event.
 func newTimeline(events []blocklog.Event, settle func(*blocklog.Event)) *timeline {
-	return &timeline{events: events, settle: settle, open: map[uint64]*change{}, flushes: map[uint64]int{}}
+	return &timeline{events: events, settle: settle, open: map[uint64]*change{}, flushes: map[uint64]int{}, covered: map[part]int{}}
 }
 
 // to goes on to a position, which is none before the present one.
@@ -65,7 +70,7 @@ func (t *timeline) take(e *blocklog.Event) {
 		t.flushes[e.Request] = t.answered
 	case e.Op == blocklog.Flush:
 		if e.Errno == 0 && !e.NoEffect {
-			t.cover(t.flushes[e.Request])
+			t.cover(e, t.flushes[e.Request])
 		}
 		delete(t.flushes, e.Request)
 	case e.Kind == blocklog.Arrive && e.Errno == 0:
@@ -80,14 +85,16 @@ func (t *timeline) take(e *blocklog.Event) {
 	}
 }
 
-// cover makes durable what was answered before that many replies had been given.
-func (t *timeline) cover(replies int) {
-	if replies <= t.covered {
+// cover makes durable what was answered before that many replies had been given, and
+// lies where the flush is for.
+func (t *timeline) cover(flush *blocklog.Event, replies int) {
+	p := part{flush.Offset, flush.Length}
+	if replies <= t.covered[p] {
 		return
 	}
-	t.covered = replies
+	t.covered[p] = replies
 	for _, c := range t.pending {
-		c.durable = c.durable || c.order > 0 && c.order <= replies
+		c.durable = c.durable || c.order > 0 && c.order <= replies && flush.Flushes(c.arrive.Offset, c.arrive.Length)
 	}
 }
 

@@ -55,7 +55,8 @@ type Select struct {
 	// one; 0: no such condition. Counted, from 1, are the requests that the fault is
 	// about and that Range and After agree to.
 	Nth, From int
-	// Range is where on the drive, in bytes: requests that overlap Offset, Length.
+	// Range is where on the drive, in bytes: requests that overlap Offset, Length. A flush
+	// of one disk of several overlaps that disk; one of all the drive has no place.
 	// Length 0: anywhere. Of a request that BitRot hits only that part is spoilt.
 	Offset, Length int64
 	After          time.Duration // requests that arrive this long after op 1 was first seen to have begun

@@ -11,9 +11,9 @@ import (
 // asked is a request as faults see it.
 type asked struct {
 	on             Target
-	payload        bool // a write with a payload
-	durable        bool // it is to be on the media when it is answered
-	offset, length int64
+	payload        bool          // a write with a payload
+	durable        bool          // it is to be on the media when it is answered
+	offset, length int64         // of a flush: the disk that it is for; length 0: all
 	since          time.Duration // since op 1 was first seen to have begun
 }
 
@@ -74,7 +74,7 @@ func decide(rules []*rule, r asked) (d decision) {
 
 // hits tells whether a request that the fault is about is one of those it selects.
 func (u *rule) hits(r asked) bool {
-	if u.again > 0 && r.on == u.failed.on && (r.on == OnFlush || r.overlaps(u.failed.offset, u.failed.length)) {
+	if u.again > 0 && r.on == u.failed.on && (r.length == 0 || r.overlaps(u.failed.offset, u.failed.length)) {
 		u.again--
 		return true
 	}

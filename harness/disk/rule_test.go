@@ -15,7 +15,8 @@ import (
 
 // ask lets a fault decide on requests, and returns the numbers, from 1, of those
 // that it hits. A request is written "w3": a write of one sector at sector 3; so
-// are "r3", "t3" and, of four sectors, "W3"; "f" is a flush; "u3" a write with FUA.
+// are "r3", "t3" and, of four sectors, "W3"; "f" is a flush, "f0" one of a disk of four
+// sectors from sector 0 on; "u3" a write with FUA.
 func ask(f Fault, seed uint64, requests ...string) (hit []int) {
 	rules := newRules([]Fault{f}, seed)
 	for i, text := range requests {
@@ -30,11 +31,11 @@ func ask(f Fault, seed uint64, requests ...string) (hit []int) {
 		default:
 			r.on, r.payload, r.durable = OnWrite, true, text[0] == 'u'
 		}
-		if r.on != OnFlush {
+		if len(text) > 1 {
 			fmt.Sscan(text[1:], &r.offset)
 			r.offset, r.length = r.offset*SectorSize, SectorSize
 		}
-		if text[0] == 'W' {
+		if text[0] == 'W' || r.on == OnFlush {
 			r.length *= 4
 		}
 		if decide(rules, r) != (decision{}) {
@@ -69,6 +70,9 @@ func TestSelect(t *testing.T) {
 		{"a repetition in pieces", Fault{Kind: Failing, On: OnWrite, Select: Select{Nth: 1, Tries: 3}}, "W0 w0 w4 w3 w0", []int{1, 2, 4}},
 		{"a repetition is not counted", Fault{Kind: Failing, On: OnWrite, Select: Select{From: 2, Once: true, Tries: 2}}, "w0 w1 w1 w1", []int{2, 3}},
 		{"as often as a driver tries", Fault{Kind: Failing, On: OnFlush, Select: Select{Nth: 1}}, "f f f f f f f f", []int{1, 2, 3, 4, 5, 6}},
+		{"of one disk", Fault{Kind: FlushIgnored, Select: Select{Offset: 4 * SectorSize, Length: 1}}, "f f0 f4 f0 f4", []int{3, 5}},
+		{"of one disk, the second", Fault{Kind: FlushIgnored, Select: Select{Length: 1, Nth: 2}}, "f0 f4 f0 f0", []int{3}},
+		{"a repetition is of the same disk", Fault{Kind: Failing, On: OnFlush, Select: Select{Nth: 1, Tries: 3}}, "f0 f4 f0 f4 f0 f0", []int{1, 3, 5}},
 		{"certain chance", Fault{Kind: FlushIgnored, Select: Select{Chance: 1}}, "f f f", []int{1, 2, 3}},
 		{"a cache is no rule", Fault{Kind: BoundedCache, Size: 1 << 20}, "w0 f", nil},
 	} {

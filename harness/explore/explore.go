@@ -181,7 +181,7 @@ func (e *exploration) static() error {
 	if err != nil {
 		return err
 	}
-	e.journal = journal{extents: tr.Journal, block: tr.BlockSize}
+	e.journal = journal{extents: tr.Journal, block: tr.BlockSize, first: tr.LogFrom}
 	for _, c := range tr.Covers {
 		if !c.Durable && c.Reason != trace.NoData {
 			e.report.Uncovered = append(e.report.Uncovered, Uncovered{Op: c.Op, Position: c.AckAt, Reason: string(c.Reason), Why: c.Why})

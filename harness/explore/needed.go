@@ -29,6 +29,7 @@ import (
 type journal struct {
 	extents []workload.Extent // in the order of its blocks
 	block   int64             // bytes
+	first   int64             // the first that is one of the log: those before it are superblocks
 }
 
 // at is the place of a block of the journal, or -1.
@@ -62,7 +63,9 @@ func (j journal) ahead(read tally, looked []uint32) error {
 		return at / disk.SectorSize, (at + j.block) / disk.SectorSize
 	}
 	seen := make([]bool, j.blocks())
-	seen[0] = true // its superblock is no block of the log
+	for b := range min(j.first, int64(len(seen))) {
+		seen[b] = true
+	}
 	for _, b := range looked {
 		if int64(b) >= int64(len(seen)) {
 			return fmt.Errorf("the guest looked at block %d of its journal, which has no such block", b)

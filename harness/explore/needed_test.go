@@ -18,7 +18,7 @@ import (
 // TestAhead: of a journal in two parts only what was read and not looked at is left out,
 // and what a guest cannot have looked at is refused.
 func TestAhead(t *testing.T) {
-	j := journal{extents: []workload.Extent{{Offset: 4096, Length: 2048}, {Offset: 1024, Length: 2048}}, block: 1024}
+	j := journal{extents: []workload.Extent{{Offset: 4096, Length: 2048}, {Offset: 1024, Length: 2048}}, block: 1024, first: 1}
 	// Blocks 0 and 1 are sectors 8 to 11, blocks 2 and 3 are sectors 2 to 5; 0, 6 and 20 are
 	// not the journal's.
 	all := []int64{0, 2, 3, 4, 5, 6, 8, 9, 10, 11, 20}
@@ -61,7 +61,7 @@ func TestBlind(t *testing.T) {
 		"no kprobes":    {Blind: "no kprobes"},
 		"no such block": {Looked: []uint32{9}},
 	} {
-		c := &checker{subject: &Subject{Call: &campaign.PastCall{Plan: plan()}}, journal: journal{extents: []workload.Extent{{Offset: 4096, Length: 4096}}, block: 1024}}
+		c := &checker{subject: &Subject{Call: &campaign.PastCall{Plan: plan()}}, journal: journal{extents: []workload.Extent{{Offset: 4096, Length: 4096}}, block: 1024, first: 1}}
 		o := &outcome{recovery: verdict.Recovery{Class: verdict.Recovered}}
 		read := tally{}
 		for s := int64(8); s < 14; s++ { // blocks 0, 1 and 2

@@ -43,6 +43,8 @@ const maxExtent = 32 << 20
 // replay up to a mark leaves what a cut there leaves with the policy lose; up to
 // EndMark, what the cut leaves with keep; and up to any other entry one of the
 // states that a cut at the next flush or reply may leave.
+//
+// A drive of two disks, of which each is flushed by itself, cannot be told of so.
 func Export(w *Writer, log *blocklog.Log, cut int, marks []Position, at string) error {
 	if cut < 0 || cut > len(log.Events) {
 		return fmt.Errorf("export block log: the cut is at %d, the log has %d events", cut, len(log.Events))

@@ -36,8 +36,7 @@ func (m *Machine) forkOn(ctx context.Context, dir string, back qemu.Disk) (*Gues
 	if err != nil {
 		return nil, err
 	}
-	g := &Guest{vm: vm, served: make(chan error, 1), cancel: func() {}}
-	g.served <- nil // there is no connection of ours to wait for
+	g := &Guest{vm: vm, cancel: func() {}} // there is no connection of ours to wait for
 	g.in = bufio.NewReaderSize(vm.Control(), 256<<10)
 	return g, nil
 }

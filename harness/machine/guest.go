@@ -23,6 +23,7 @@ import (
 const (
 	ConsoleFile = "console.txt"
 	socketFile  = "nbd.sock"
+	secondFile  = "nbd2.sock" // of a second disk
 )
 
 // connectDeadline bounds the wait for QEMU to connect to the drive.
@@ -33,7 +34,8 @@ type Guest struct {
 	vm     *qemu.VM
 	drive  Drive         // nil where the drive is not ours
 	in     *bufio.Reader // of the control channel
-	served chan error    // how the drive's connection ended; one value
+	served chan error    // how the drive's connections ended; one value each
+	disks  int           // how many there are
 	cancel context.CancelFunc
 }
 
@@ -49,26 +51,40 @@ type Drive interface {
 // QEMU's own log of the drive, or empty. If it fails the drive is as before, and can
 // be served again.
 func (m *Machine) start(ctx context.Context, cfg qemu.Config, d Drive, log string) (*Guest, error) {
-	path := filepath.Join(cfg.Dir, socketFile)
-	l, err := nbd.Listen(path)
-	if err != nil {
-		return nil, fmt.Errorf("serve drive: %w", err)
-	}
+	back := qemu.Disk{Socket: socketFile, Log: log}
 	serving, cancel := context.WithCancel(context.Background())
-	g := &Guest{drive: d, served: make(chan error, 1), cancel: cancel}
-	go func() { g.served <- serveOne(serving, l, d) }()
+	g := &Guest{drive: d, served: make(chan error, 2), cancel: cancel}
+	for i, disk := range m.Spec.disks(d) {
+		name := socketFile
+		if i > 0 {
+			name, back.Second = secondFile, secondFile
+		}
+		l, err := nbd.Listen(filepath.Join(cfg.Dir, name))
+		if err != nil {
+			g.unserve()
+			return nil, fmt.Errorf("serve drive: %w", err)
+		}
+		defer os.Remove(filepath.Join(cfg.Dir, name)) // QEMU is connected, or never will be
+		g.disks++
+		go func() { g.served <- serveOne(serving, l, disk) }()
+	}
 	cfg.ConsolePath = ConsoleFile
-	cfg.Disk = m.Spec.front(qemu.Disk{Socket: socketFile, Log: log})
-	g.vm, err = qemu.Start(ctx, cfg)
-	os.Remove(path) // QEMU is connected, or never will be
-	if err != nil {
-		cancel()
-		l.Close()
-		<-g.served
+	cfg.Disk = m.Spec.front(back)
+	var err error
+	if g.vm, err = qemu.Start(ctx, cfg); err != nil {
+		g.unserve()
 		return nil, err
 	}
 	g.in = bufio.NewReaderSize(g.vm.Control(), 256<<10)
 	return g, nil
+}
+
+// unserve ends the drive's connections.
+func (g *Guest) unserve() {
+	g.cancel()
+	for range g.disks {
+		<-g.served
+	}
 }
 
 // serveOne serves the drive to the first client that connects.
@@ -291,7 +307,6 @@ func (g *Guest) Kill() error {
 // of its drive.
 func (g *Guest) Close() error {
 	err := g.Kill()
-	g.cancel()
-	<-g.served
+	g.unserve()
 	return errors.Join(err, g.vm.Close())
 }

@@ -51,7 +51,8 @@ type Spec struct {
 	Binary     string // this program, to be the guest's PID 1
 	QEMU       string // empty: qemu.DefaultBinary
 	Memory     int64  // bytes
-	DriveSize  int64  // bytes
+	DriveSize  int64  // bytes; of two disks that of the first
+	Second     int64  // size of a second disk, bytes; 0: there is none. The drive has it behind the first
 	Bus        qemu.Bus
 	WriteCache bool     // whether the drive tells the guest of a write cache
 	Direct     bool     // QEMU bypasses the host's page cache (cache.direct)
@@ -263,9 +264,13 @@ func (m *Machine) probe(ctx context.Context, stages Stages) (_ qemu.Choice, err 
 // templateKey names everything that a template depends on.
 func (m *Machine) templateKey() string {
 	s := m.Spec
-	return fmt.Sprintf("1 %s qemu=%s %s cpu=%s memory=%d drive=%d bus=%s write-cache=%v params=%q",
+	key := fmt.Sprintf("1 %s qemu=%s %s cpu=%s memory=%d drive=%d bus=%s write-cache=%v params=%q",
 		filepath.Base(filepath.Dir(m.initramfs)), m.Version, m.Choice.Accel, m.Choice.CPUModel,
 		s.Memory, s.DriveSize, s.Bus, s.WriteCache, s.Params)
+	if s.Second > 0 {
+		key += fmt.Sprintf(" second=%d", s.Second)
+	}
+	return key
 }
 
 // booted is what a template's guest told of itself.
@@ -325,12 +330,13 @@ func (m *Machine) bootTemplate(ctx context.Context, dir string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	log, err := blocklog.Create(filepath.Join(work, "block.log"), m.Spec.DriveSize)
+	size := m.Spec.DriveSize + m.Spec.Second
+	log, err := blocklog.Create(filepath.Join(work, "block.log"), size)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	g, told, err := m.Boot(ctx, work, disk.New(disk.Config{Base: Zeros{}, Size: m.Spec.DriveSize, Log: log}))
+	g, told, err := m.Boot(ctx, work, disk.New(disk.Config{Base: Zeros{}, Size: size, Log: log}))
 	if err != nil {
 		return m.keepConsole(err)
 	}
@@ -380,7 +386,7 @@ func (m *Machine) Boot(ctx context.Context, dir string, d *disk.Drive) (*Guest, 
 	}
 	// An NVMe drive is plugged into forks alone: see package qemu.
 	if told.Greeting, err = awaitGreeting(ctx, g.vm); err == nil && m.Spec.Bus != qemu.NVMe {
-		err = g.ask(ctx, wire.AwaitDrive, struct{}{}, &told.Drive)
+		err = g.ask(ctx, wire.AwaitDrive, wire.Awaited{Disks: len(m.Spec.units())}, &told.Drive)
 	}
 	if err != nil {
 		err = g.vm.Failure("boot guest", err)

@@ -179,6 +179,9 @@ func (c Config) identity() []string {
 		disk := *c.Disk
 		disk.Socket, disk.Export, disk.Log, disk.Image = "", "", "", nil
 		disk.Direct, disk.NoFlush = false, false // of the back end: no part of the device state
+		if disk.Second != "" {
+			disk.Second = "second"
+		}
 		c.Disk = &disk
 	}
 	return c.args()

@@ -63,6 +63,37 @@ func TestDiskFronts(t *testing.T) {
 	}
 }
 
+// A second drive hangs on the same bus, and which socket serves it is no part of a template.
+func TestSecondDisk(t *testing.T) {
+	const rest = ",write-cache=on,werror=report,rerror=report"
+	const model = ",model=POWERCUT emulated drive write cache on"
+	for bus, want := range map[Bus]string{
+		IDE:       "-device ide-hd,bus=ide.0,unit=0,drive=disk" + rest + model + " -device ide-hd,bus=ide.1,unit=0,drive=second" + rest + model,
+		AHCI:      "-device ahci,id=ahci -device ide-hd,bus=ahci.0,drive=disk" + rest + model + " -device ide-hd,bus=ahci.1,drive=second" + rest + model,
+		SCSI:      "-device virtio-scsi-pci,id=scsi -device scsi-hd,bus=scsi.0,dpofua=on,drive=disk" + rest + " -device scsi-hd,bus=scsi.0,dpofua=on,scsi-id=1,drive=second" + rest,
+		VirtioBlk: "-device virtio-blk-pci,drive=disk" + rest + " -device virtio-blk-pci,drive=second" + rest,
+	} {
+		d := Disk{Socket: "s", Second: "t", Bus: bus, WriteCache: true, NoFlush: true}
+		if err := d.check(); err != nil {
+			t.Error(err)
+		}
+		back := "-blockdev driver=nbd,node-name=disk,server.type=unix,server.path=s,discard=unmap,cache.direct=off,cache.no-flush=on " +
+			"-blockdev driver=nbd,node-name=second,server.type=unix,server.path=t,discard=unmap,cache.direct=off,cache.no-flush=on "
+		if diff := cmp.Diff(back+want, strings.Join(d.Args(), " ")); diff != "" {
+			t.Errorf("%s: %s", bus, diff)
+		}
+		other := d
+		other.Second = "elsewhere"
+		if diff := cmp.Diff(Config{Disk: &d}.identity(), Config{Disk: &other}.identity()); diff != "" {
+			t.Errorf("the second socket is part of the template:\n%s", diff)
+		}
+		other.Second = ""
+		if cmp.Equal(Config{Disk: &d}.identity(), Config{Disk: &other}.identity()) {
+			t.Error("the second disk is no part of the template")
+		}
+	}
+}
+
 // QEMU's own log stands between the drive and its server.
 func TestDiskLog(t *testing.T) {
 	got := strings.Join(Disk{Socket: "s", Log: "a,b", WriteCache: true}.Args(), " ")
@@ -118,6 +149,9 @@ func TestDiskCheck(t *testing.T) {
 		"image format":   {Disk{Image: &Image{Path: "p", Format: "vdi", AIO: "native", Limit: 1}}, "raw and qcow2"},
 		"image aio":      {Disk{Image: &Image{Path: "p", Format: "raw", AIO: "posix", Limit: 1}}, "threads, native"},
 		"image no limit": {Disk{Image: &Image{Path: "p", Format: "raw", AIO: "native"}}, "no limit"},
+		"second, nvme":   {Disk{Socket: "s", Second: "t", Bus: NVMe}, "goes with neither"},
+		"second, logged": {Disk{Socket: "s", Second: "t", Log: "l"}, "goes with neither"},
+		"second, long":   {Disk{Socket: "s", Second: strings.Repeat("x", 108)}, "the limit is 107"},
 		"unknown bus":    {Disk{Socket: "s", Bus: "isa"}, "there are ide, ahci, scsi-hd, virtio-blk, nvme"},
 	}
 	for name, tt := range tests {

@@ -49,6 +49,9 @@ type Disk struct {
 	// every write on its way to the drive, in the format of dm-log-writes. Relative
 	// to the machine's folder, or absolute; empty: none.
 	Log string
+	// Second is the socket of another drive on the same bus that is otherwise like this
+	// one; empty: none. Not with an image, a log or NVMe.
+	Second string
 }
 
 // Args attach the drive. QEMU adds no cache of its own, passes flushes on unless
@@ -62,7 +65,7 @@ func (d Disk) Args() []string {
 	if d.Log != "" {
 		name = "logged"
 	}
-	back := "driver=nbd,node-name=" + name + ",server.type=unix,server.path=" + escape(d.Socket)
+	back := d.served(name, d.Socket)
 	if d.Export != "" {
 		back += ",export=" + escape(d.Export)
 	}
@@ -71,7 +74,15 @@ func (d Disk) Args() []string {
 	if d.Log != "" {
 		args = append(args, "-blockdev", "driver=blklogwrites,node-name=disk,file=logged,log.driver=file,log.filename="+escape(d.Log)+behaviour)
 	}
+	if d.Second != "" {
+		args = append(args, "-blockdev", d.served("second", d.Second)+behaviour)
+	}
 	return append(args, d.front()...)
+}
+
+// served is the node of what an NBD server offers on a socket.
+func (Disk) served(name, socket string) string {
+	return "driver=nbd,node-name=" + name + ",server.type=unix,server.path=" + escape(socket)
 }
 
 // cache are the back end's part of a cache mode.
@@ -92,22 +103,37 @@ func (Disk) Params() []string { return nil }
 
 // front is the guest's side of the drive, with the controller where the board
 // has none.
-func (d Disk) front() []string {
-	opts := "drive=disk,write-cache=" + onOff(d.WriteCache)
-	report := ",werror=report,rerror=report"
-	model := ",model=" + d.model()
+func (d Disk) front() (args []string) {
 	switch d.Bus {
 	case AHCI:
-		return []string{"-device", "ahci,id=ahci", "-device", "ide-hd,bus=ahci.0," + opts + report + model}
+		args = []string{"-device", "ahci,id=ahci"}
 	case SCSI:
-		return []string{"-device", "virtio-scsi-pci,id=scsi", "-device", "scsi-hd,bus=scsi.0,dpofua=on," + opts + report}
-	case VirtioBlk:
-		return []string{"-device", "virtio-blk-pci," + opts + report}
+		args = []string{"-device", "virtio-scsi-pci,id=scsi"}
 	case NVMe:
 		return nil // plugged in later: see plugDisk
-	default:
-		return []string{"-device", "ide-hd,bus=ide.0,unit=0," + opts + report + model}
 	}
+	args = append(args, "-device", d.device("disk", 0))
+	if d.Second != "" {
+		args = append(args, "-device", d.device("second", 1))
+	}
+	return args
+}
+
+// device is the drive as the guest sees it, at a place of the bus; of IDE it is a channel.
+func (d Disk) device(node string, place int) string {
+	opts := "drive=" + node + ",write-cache=" + onOff(d.WriteCache) + ",werror=report,rerror=report"
+	switch d.Bus {
+	case AHCI:
+		return fmt.Sprintf("ide-hd,bus=ahci.%d,%s,model=%s", place, opts, d.model())
+	case SCSI:
+		if place > 0 {
+			opts = fmt.Sprintf("scsi-id=%d,%s", place, opts)
+		}
+		return "scsi-hd,bus=scsi.0,dpofua=on," + opts
+	case VirtioBlk:
+		return "virtio-blk-pci," + opts
+	}
+	return fmt.Sprintf("ide-hd,bus=ide.%d,unit=0,%s,model=%s", place, opts, d.model())
 }
 
 // plugged tells whether the drive's device is plugged into a running machine.
@@ -140,15 +166,17 @@ func (d Disk) model() string {
 
 // check says what is wrong with the drive, if anything.
 func (d Disk) check() error {
+	if d.Second != "" && (d.Image != nil || d.Log != "" || d.Bus == NVMe) {
+		return fmt.Errorf("attach disk: a second drive goes with neither an image, nor a log, nor %s", NVMe)
+	}
 	if d.Image != nil {
 		return d.Image.check()
 	}
 	if d.Socket == "" {
 		return fmt.Errorf("attach disk: no socket given")
 	}
-	if len(d.Socket) > maxSocketPath {
-		return fmt.Errorf("attach disk: socket path has %d bytes, the limit is %d; give it relative to the machine's folder",
-			len(d.Socket), maxSocketPath)
+	if n := max(len(d.Socket), len(d.Second)); n > maxSocketPath {
+		return fmt.Errorf("attach disk: socket path has %d bytes, the limit is %d; give it relative to the machine's folder", n, maxSocketPath)
 	}
 	if d.Bus != "" && !slices.Contains(Buses(), d.Bus) {
 		return fmt.Errorf("attach disk: no bus %q; there are %s", d.Bus, strings.Join(names(Buses()), ", "))

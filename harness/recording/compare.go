@@ -41,6 +41,9 @@ func (r *Recording) Compare(file string) (*Comparison, error) {
 	if r.Damage != nil {
 		return nil, r.Damage
 	}
+	if err := r.oneDisk(); err != nil {
+		return nil, fmt.Errorf("compare with %s: %w", file, err)
+	}
 	ours, err := r.intervals()
 	if err != nil {
 		return nil, err

@@ -24,7 +24,7 @@ type Line struct {
 	Through  bool   `json:"through"`         // the drive held nothing back
 	NoEffect bool   `json:"no_effect"`       // a fault took the effect of the flush or FUA away
 	Errno    int32  `json:"errno,omitempty"` // of the reply
-	Offset   int64  `json:"offset"`          // bytes
+	Offset   int64  `json:"offset"`          // bytes; of a flush of one disk of several, that disk
 	Length   int64  `json:"length"`          // bytes
 	// Class is a trace.Class, or "other" for a write of a log that has no plan, where
 	// data cannot be told.
@@ -165,7 +165,7 @@ func (l Line) what() string {
 }
 
 func (l Line) extent() string {
-	if l.Op == blocklog.Flush.String() {
+	if l.Op == blocklog.Flush.String() && l.Length == 0 {
 		return ""
 	}
 	return fmt.Sprintf("%d+%d", l.Offset, l.Length)

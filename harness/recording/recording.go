@@ -5,10 +5,12 @@ package recording
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"powercut/guest/ledger"
@@ -226,10 +228,26 @@ func (r *Recording) Trace(base io.ReaderAt) (*trace.Trace, error) {
 	return t, nil
 }
 
+// ErrTwoDisks says that a log cannot be had in the format of dm-log-writes, in which a flush
+// is for all that was written.
+var ErrTwoDisks = errors.New("the drive was two disks, of which each was flushed by itself, and the format of dm-log-writes knows one")
+
+// oneDisk fails with ErrTwoDisks where the log is that of two.
+func (r *Recording) oneDisk() error {
+	two := r.past != nil && r.past.Scenario.Filesystem.ExternalJournal > 0
+	if two || slices.ContainsFunc(r.Log.Events, func(e blocklog.Event) bool { return e.Op == blocklog.Flush && e.Length > 0 }) {
+		return ErrTwoDisks
+	}
+	return nil
+}
+
 // Export writes the log up to the cut into a new file, in the format of
 // dm-log-writes, and returns the number of its entries. Where the log is damaged the
 // file holds what comes before, and the error is a *blocklog.Damage.
 func (r *Recording) Export(ctx context.Context, path string) (entries uint64, err error) {
+	if err := r.oneDisk(); err != nil {
+		return 0, fmt.Errorf("export block log: %w", err)
+	}
 	err = whole.WriteContext(ctx, path, func(f *os.File) error {
 		w, err := logwrites.NewWriter(f, logwrites.SectorSize)
 		if err != nil {

@@ -71,10 +71,12 @@ const (
 
 // Filesystem says what the file system was made and mounted with.
 type Filesystem struct {
-	Type  string   `json:"type" doc:"such as ext4"`
-	Bytes int64    `json:"bytes" doc:"size of the file system, bytes"`
-	Mkfs  []string `json:"mkfs,omitempty" doc:"options given to mkfs"`
-	Mount string   `json:"mount,omitempty" doc:"mount options; absent where the defaults were used"`
+	Type  string `json:"type" doc:"such as ext4"`
+	Bytes int64  `json:"bytes" doc:"size of the file system, bytes"`
+	// ExternalJournal is behind the file system on the drive, as a disk of its own.
+	ExternalJournal int64    `json:"external_journal,omitempty" doc:"size of the disk of an external journal, bytes; absent where there is none"`
+	Mkfs            []string `json:"mkfs,omitempty" doc:"options given to mkfs"`
+	Mount           string   `json:"mount,omitempty" doc:"mount options; absent where the defaults were used"`
 	// Recovery are those of the guest that recovered, where they were others.
 	Recovery string `json:"recovery_mount,omitempty" doc:"mount options of the guest that recovered; absent where they were the same"`
 	// Digest names the content of the formatted disk.

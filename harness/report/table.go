@@ -139,6 +139,9 @@ func emulator(m Machine) string {
 
 func filesystem(f Filesystem) string {
 	s := fmt.Sprintf("%s, %s", f.Type, size(f.Bytes))
+	if f.ExternalJournal > 0 {
+		s += ", journal on a disk of its own of " + size(f.ExternalJournal)
+	}
 	if len(f.Mkfs) > 0 {
 		s += ", made with " + strings.Join(f.Mkfs, " ")
 	}

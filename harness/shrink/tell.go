@@ -86,12 +86,17 @@ func part(q trace.Request, m crash.Loss) string {
 
 // uncovered says what became of the flushes that arrived after a write was answered.
 func uncovered(t *trace.Trace, q trace.Request) string {
-	why := "no flush reached the drive after that"
+	const none = "no flush reached the drive after that"
+	why := none
 	for _, f := range t.Requests[q.Number:] {
 		if f.Op != blocklog.Flush || f.Arrive < q.Reply {
 			continue
 		}
 		switch {
+		case !f.Flushes(q):
+			if why == none {
+				why = fmt.Sprintf("no flush of its disk came after that: flush %d was for the other one", f.Number)
+			}
 		case f.NoEffect:
 			why = fmt.Sprintf("flush %d after that was ignored by the drive (fault)", f.Number)
 		case f.Reply >= 0 && f.Errno != 0:

@@ -83,6 +83,11 @@ func (m *meter) beside(in Input) float64 {
 	return float64(max(rest[len(rest)/2], 0))
 }
 
+// Flushes tells whether a flush is for what another request is about.
+func (r Request) Flushes(o Request) bool {
+	return blocklog.Event{Offset: r.Offset, Length: r.Length}.Flushes(o.Offset, o.Length)
+}
+
 // writes tells whether the request changes the media by itself.
 func (r Request) writes() bool {
 	return r.Op == blocklog.Write || r.Op == blocklog.Zeroes

@@ -43,10 +43,12 @@ type coverer struct {
 	reqs    []Request
 	carries []carry // by sector, then in order of arrival
 	flushes []int   // indices of all flush requests, in order of arrival
-	// effective holds those that took effect, and soonest the one of effective[i:]
-	// that was answered first.
-	effective, soonest []int
+	sets    []flushSet
 }
+
+// flushSet are the flushes for one part of the drive that took effect, in order of
+// arrival; soonest holds the one of effective[i:] that was answered first.
+type flushSet struct{ effective, soonest []int }
 
 // covers says for each acknowledged op how durable its data was.
 func covers(reqs []Request, carries []carry, in Input) []Cover {
@@ -68,15 +70,30 @@ func (c *coverer) indexFlushes() {
 		}
 		c.flushes = append(c.flushes, i)
 		if !r.NoEffect && r.Reply >= 0 && r.Errno == 0 {
-			c.effective = append(c.effective, i)
+			s := c.setOf(r)
+			s.effective = append(s.effective, i)
 		}
 	}
-	c.soonest = slices.Clone(c.effective)
-	for i := len(c.soonest) - 2; i >= 0; i-- {
-		if c.reqs[c.soonest[i+1]].Reply < c.reqs[c.soonest[i]].Reply {
-			c.soonest[i] = c.soonest[i+1]
+	for k := range c.sets {
+		s := &c.sets[k]
+		s.soonest = slices.Clone(s.effective)
+		for i := len(s.soonest) - 2; i >= 0; i-- {
+			if c.reqs[s.soonest[i+1]].Reply < c.reqs[s.soonest[i]].Reply {
+				s.soonest[i] = s.soonest[i+1]
+			}
 		}
 	}
+}
+
+// setOf is the set of the flushes for the same part as a flush.
+func (c *coverer) setOf(flush Request) *flushSet {
+	for k := range c.sets {
+		if o := c.reqs[c.sets[k].effective[0]]; o.Offset == flush.Offset && o.Length == flush.Length {
+			return &c.sets[k]
+		}
+	}
+	c.sets = append(c.sets, flushSet{})
+	return &c.sets[len(c.sets)-1]
 }
 
 // durable returns the position from which on the write is durable, or never, and
@@ -89,8 +106,13 @@ func (c *coverer) durable(r Request) (at, flush int) {
 		return r.Reply, -1
 	}
 	at, flush = never, -1
-	if i := c.after(c.effective, r.Reply); i < len(c.effective) {
-		at, flush = c.reqs[c.soonest[i]].Reply, c.soonest[i]
+	for _, s := range c.sets {
+		if !c.reqs[s.effective[0]].Flushes(r) {
+			continue
+		}
+		if i := c.after(s.effective, r.Reply); i < len(s.effective) && c.reqs[s.soonest[i]].Reply < at {
+			at, flush = c.reqs[s.soonest[i]].Reply, s.soonest[i]
+		}
 	}
 	if r.Destage >= 0 && r.Destage < at {
 		return r.Destage, -1
@@ -180,13 +202,14 @@ func (c *coverer) cover(w window) Cover {
 		writes = append(writes, p.writes...)
 	}
 	slices.Sort(writes)
+	x := explanation{c, w, parts}
 	v := Cover{Op: w.op, AckAt: w.to, AckTime: w.ackTime, Durable: true}
 	v.Writes = c.numbers(slices.Compact(writes))
 	for _, p := range parts {
 		v.Durable = v.Durable && p.at < w.to
 	}
-	c.during(&v, w)
-	v.Reason, v.Why = explanation{c, w, parts}.because()
+	x.during(&v)
+	v.Reason, v.Why = x.because()
 	return v
 }
 
@@ -233,12 +256,12 @@ func (c *coverer) carriesOf(s int32, from int) []carry {
 }
 
 // during lists the other writes that were made while the op ran.
-func (c *coverer) during(v *Cover, w window) {
-	i := sort.Search(len(c.reqs), func(i int) bool { return c.reqs[i].Arrive >= w.from })
-	for ; i < len(c.reqs) && c.reqs[i].Arrive < w.to; i++ {
-		r := c.reqs[i]
+func (x explanation) during(v *Cover) {
+	i := sort.Search(len(x.reqs), func(i int) bool { return x.reqs[i].Arrive >= x.w.from })
+	for ; i < len(x.reqs) && x.reqs[i].Arrive < x.w.to; i++ {
+		r := x.reqs[i]
 		switch {
-		case !r.writes() || r.During != w.op && c.in.threads() == 1:
+		case !r.writes() || r.During != x.w.op && x.in.threads() == 1:
 			continue
 		case r.Class == Journal:
 			v.Journal = append(v.Journal, r.Number)
@@ -250,7 +273,10 @@ func (c *coverer) during(v *Cover, w window) {
 		if r.Spoil.Kind != 0 {
 			v.Spoilt = append(v.Spoilt, r.Number)
 		}
-		if at, _ := c.durable(r); at >= w.to {
+		if at, _ := x.durable(r); at >= x.w.to {
+			if x.in.JournalAt > 0 && len(v.Volatile) == 0 && r.Reply >= 0 && r.Reply < x.w.to {
+				_, v.Unflushed = x.flushed(r)
+			}
 			v.Volatile = append(v.Volatile, r.Number)
 		}
 	}

@@ -128,6 +128,22 @@ func TestWhy(t *testing.T) {
 			why: "request 1 carried its data and was answered at position 1, yet it was volatile at the ack (position 2): the drive, which has no cache, held it back (fault), and the drive received no flush in the whole run",
 		},
 		{
+			name: "flush of its disk", script: "begin data /1 flush:first /2 ack", set: twoDisks, durable: true, writes: []uint64{1},
+			why: "its data was durable at the ack (request 1 carried it, flush 2 covered it at position 3)",
+		},
+		{
+			name: "flush of both", script: "begin data /1 flush:second /2 flush:first /3 ack", set: twoDisks, durable: true, writes: []uint64{1},
+			why: "its data was durable at the ack (request 1 carried it, flush 3 covered it at position 5)",
+		},
+		{
+			name: "flush of the other disk", script: "begin data /1 flush:second /2 ack", set: twoDisks, writes: []uint64{1},
+			why: "request 1 carried its data and was answered at position 1, yet it was volatile at the ack (position 4): no flush reached the file system's disk between its answer and the ack; flush 2 was for the journal's disk",
+		},
+		{
+			name: "flush of its disk ignored, and of the other not", script: "begin data /1 flush:second /2 flush:first:ignored /3 ack", set: twoDisks, writes: []uint64{1},
+			why: "request 1 carried its data and was answered at position 1, yet it was volatile at the ack (position 6): flush 3 reached the file system's disk, which ignored it (fault)",
+		},
+		{
 			name: "fua ignored, then a flush", script: "begin data:fua:ignored /1 flush /2 ack", durable: true, writes: []uint64{1},
 			why: "its data was durable at the ack (request 1 carried it, flush 2 covered it at position 3)",
 		},
@@ -155,6 +171,9 @@ func TestWhy(t *testing.T) {
 		})
 	}
 }
+
+// twoDisks says that the drive is two.
+func twoDisks(in *Input) { in.JournalAt = second }
 
 // TestAckPosition wants the first event that counts the op, or else the cut.
 func TestAckPosition(t *testing.T) {
@@ -293,6 +312,18 @@ func TestLost(t *testing.T) {
 		v, _ := newStory(t, overwrites()).tell("ack " + c.script).read().Cover(1)
 		why, meta, ok := strings.Cut(v.Lost(), "; what is missing is metadata: ")
 		if !ok || why != v.Why || meta != c.want {
+			t.Errorf("%s: %s", c.script, v.Lost())
+		}
+	}
+	for _, c := range []struct{ script, want string }{
+		{"begin data journal /1 /2 flush:first /3 ack", "request 2; no flush reached the journal's disk between its answer and the ack; flush 3 was for the file system's disk"},
+		{"begin data journal /1 /2 flush:first /3 flush:second:ignored /4 ack", "request 2; flush 4 reached the journal's disk, which ignored it (fault)"},
+		{"begin data journal /1 flush:first /3 ack", "request 2"},
+	} {
+		in := newStory(t, overwrites()).tell("ack " + c.script).input()
+		twoDisks(&in)
+		v, _ := readInput(t, in).Cover(1)
+		if _, got, _ := strings.Cut(v.Lost(), "these were still volatile at the ack: "); got != c.want {
 			t.Errorf("%s: %s", c.script, v.Lost())
 		}
 	}

@@ -2,8 +2,10 @@ package trace
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
@@ -19,9 +21,10 @@ const (
 	extentMagic = 0xF30A
 	extentDepth = 5 // of a tree, at most
 
-	hasJournal = 0x4 // compatible feature
-	metaBG     = 0x10
-	wide       = 0x80 // incompatible feature 64bit
+	hasJournal    = 0x4 // compatible feature
+	metaBG        = 0x10
+	journalDevice = 0x8  // incompatible feature journal_dev: nothing but a journal
+	wide          = 0x80 // incompatible feature 64bit
 
 	journalBackup = 1       // s_jnl_backup_type: s_jnl_blocks is filled
 	maxGroups     = 1 << 20 // 128 TiB in blocks of 4096
@@ -34,6 +37,7 @@ const (
 type layout struct {
 	blockSize    int64             // 0 where unknown
 	journal      []workload.Extent // in the order of the journal's blocks
+	logFrom      int64             // the first block of it that is one of the log
 	journalBlock int64
 	tagBytes     int
 	areas        []area // ascending, disjoint
@@ -46,9 +50,10 @@ type area struct {
 }
 
 // readLayout learns the layout from a formatted image. An image that holds no
-// file system of the ext family is no error, and neither is none at all.
-func readLayout(base io.ReaderAt) (*layout, error) {
-	lay := &layout{journalBlock: 4096, tagBytes: tagSize(0)}
+// file system of the ext family is no error, and neither is none at all. journalAt is
+// where the disk of an external journal begins; 0: there is none.
+func readLayout(base io.ReaderAt, journalAt int64) (*layout, error) {
+	lay := &layout{journalBlock: 4096, tagBytes: tagSize(0), logFrom: 1}
 	if base == nil {
 		return lay, nil
 	}
@@ -61,25 +66,45 @@ func readLayout(base io.ReaderAt) (*layout, error) {
 	if lay.areas, err = s.areas(); err != nil {
 		return nil, fmt.Errorf("read group descriptors: %w", err)
 	}
-	if s.compat&hasJournal == 0 || s.journalInode == 0 {
+	if s.compat&hasJournal == 0 || s.journalInode == 0 && journalAt == 0 {
 		return lay, nil
+	}
+	if journalAt > 0 {
+		return lay, lay.external(base, journalAt)
 	}
 	if lay.journal, err = s.journal(); err != nil {
 		return nil, fmt.Errorf("read journal inode: %w", err)
 	}
-	return lay, lay.readJournalSuper(base)
+	return lay, lay.readJournalSuper(base, lay.journal[0].Offset)
 }
 
-// readJournalSuper takes the form of the journal's tags from its first block.
-func (l *layout) readJournalSuper(base io.ReaderAt) error {
+// external learns of a journal on a disk of its own, whose blocks are those of the disk
+// (jbd2_journal_bmap of fs/jbd2/journal.c). It begins with a superblock of the ext family,
+// behind which comes the journal's (ext2fs_journal_sb_start of lib/ext2fs/mkjournal.c).
+func (l *layout) external(base io.ReaderAt, at int64) error {
+	s := super{base: io.NewSectionReader(base, at, math.MaxInt64-at)}
+	if ok, err := s.read(); err != nil || !ok || s.incompat&journalDevice == 0 || !validBlock(s.blockSize) {
+		return errors.Join(fmt.Errorf("the disk at %d is not one of an external journal", at), err)
+	}
+	head := int64(1)
+	if s.blockSize == 1024 {
+		head = 2
+	}
+	l.journal = []workload.Extent{{Offset: at, Length: s.blocks * s.blockSize}}
+	l.logFrom = head + 1
+	return l.readJournalSuper(base, at+head*s.blockSize)
+}
+
+// readJournalSuper takes the form of the journal's tags from its superblock.
+func (l *layout) readJournalSuper(base io.ReaderAt, at int64) error {
 	block := make([]byte, superIncompat+4)
-	if _, err := base.ReadAt(block, l.journal[0].Offset); err != nil {
+	if _, err := base.ReadAt(block, at); err != nil {
 		return fmt.Errorf("read journal superblock: %w", err)
 	}
 	var j journalReader
 	kind, ok := j.header(block)
 	if !ok || kind != blockSuperV1 && kind != blockSuperV2 {
-		return fmt.Errorf("read journal superblock: none at offset %d", l.journal[0].Offset)
+		return fmt.Errorf("read journal superblock: none at offset %d", at)
 	}
 	j.tagBytes = l.tagBytes
 	j.super(kind, block)
@@ -150,8 +175,16 @@ type super struct {
 func (s *super) u16(at int) int64  { return int64(binary.LittleEndian.Uint16(s.raw[at:])) }
 func (s *super) u32(at int) uint32 { return binary.LittleEndian.Uint32(s.raw[at:]) }
 
-// load reads the superblock. It returns false where there is none.
+// load reads the superblock of a file system. It returns false where there is none.
 func (s *super) load() (bool, error) {
+	ok, err := s.read()
+	if ok && err == nil {
+		err = s.check()
+	}
+	return ok, err
+}
+
+func (s *super) read() (bool, error) {
 	if _, err := s.base.ReadAt(s.raw[:], superOffset); err == io.EOF {
 		return false, nil
 	} else if err != nil {
@@ -172,7 +205,7 @@ func (s *super) load() (bool, error) {
 		s.descriptor = s.u16(0xFE)
 		s.blocks |= int64(s.u32(0x150)) << 32
 	}
-	return true, s.check()
+	return true, nil
 }
 
 func (s *super) check() error {

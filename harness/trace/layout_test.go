@@ -17,6 +17,8 @@ import (
 	"pgregory.net/rapid"
 
 	"powercut/guest/workload"
+	imagesof "powercut/images"
+	"powercut/images/cache"
 )
 
 // tool finds a program of e2fsprogs, which may be where only root's PATH leads.
@@ -94,7 +96,7 @@ func TestJournalPlace(t *testing.T) {
 	for _, c := range images {
 		t.Run(c.name, func(t *testing.T) {
 			path := format(t, c.size, c.args...)
-			lay, err := readLayout(open(t, path))
+			lay, err := readLayout(open(t, path), 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -115,6 +117,29 @@ func TestJournalPlace(t *testing.T) {
 	}
 }
 
+// TestExternalJournalPlace: all of the second disk is the journal, and what is no journal's
+// disk is refused.
+func TestExternalJournalPlace(t *testing.T) {
+	t.Setenv(cache.Variable, t.TempDir())
+	const fs, own = 64 << 20, 8 << 20
+	for block, logFrom := range map[string]int64{"1024": 3, "4096": 2} {
+		path, err := imagesof.MakeFS(t.Context(), imagesof.Format{Type: "ext4", Size: fs, Journal: own, Options: []string{"-b", block}})
+		if err != nil {
+			t.Skip(err)
+		}
+		lay, err := readLayout(open(t, path), fs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := []workload.Extent{{Offset: fs, Length: own}}; !slices.Equal(lay.journal, want) || lay.logFrom != logFrom {
+			t.Errorf("blocks of %s: journal at %v, its log from block %d; want %v and %d", block, lay.journal, lay.logFrom, want, logFrom)
+		}
+		if _, err := readLayout(open(t, path), fs/2); err == nil {
+			t.Error("the middle of the file system is taken for the journal's disk")
+		}
+	}
+}
+
 // TestJournalFromInode hides the superblock's copy of the journal's map.
 func TestJournalFromInode(t *testing.T) {
 	for _, i := range []int{0, 2, 4, 5} {
@@ -122,11 +147,11 @@ func TestJournalFromInode(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			path := format(t, c.size, c.args...)
 			file := open(t, path)
-			want, err := readLayout(file)
+			want, err := readLayout(file, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := readLayout(patched{file, superOffset + 0xFD, 0})
+			got, err := readLayout(patched{file, superOffset + 0xFD, 0}, 0)
 			if err != nil || !slices.Equal(got.journal, want.journal) {
 				t.Errorf("journal at %v, want %v: %v", got, want.journal, err)
 			}
@@ -192,7 +217,7 @@ func TestAreas(t *testing.T) {
 		}
 		t.Run(c.name, func(t *testing.T) {
 			path := format(t, c.size, c.args...)
-			lay, err := readLayout(open(t, path))
+			lay, err := readLayout(open(t, path), 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -243,7 +268,7 @@ func TestLayoutSurvives(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		file := rapid.SampledFrom(files).Draw(t, "file")
 		at := rapid.SampledFrom([]int{0, 4, 5, 20, 24, 32, 40, 56, 76, 88, 92, 96, 224, 253, 254, 268, 269, 270, 272, 274, 280, 284, 300, 328, 332, 333, 336}).Draw(t, "at")
-		lay, err := readLayout(patched{file, superOffset + int64(at), rapid.Byte().Draw(t, "value")})
+		lay, err := readLayout(patched{file, superOffset + int64(at), rapid.Byte().Draw(t, "value")}, 0)
 		if err != nil {
 			return
 		}
@@ -271,7 +296,7 @@ func TestHighBlocks(t *testing.T) {
 func TestClassesOnImage(t *testing.T) {
 	path := format(t, 64<<20, "-t", "ext3", "-b", "1024")
 	base := open(t, path)
-	lay, err := readLayout(base)
+	lay, err := readLayout(base, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -308,7 +333,7 @@ func TestClassesOnImage(t *testing.T) {
 func realJournal(t *testing.T, args ...string) (string, *layout) {
 	t.Helper()
 	path := format(t, 64<<20, args...)
-	lay, err := readLayout(open(t, path))
+	lay, err := readLayout(open(t, path), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -236,12 +236,22 @@ func (d *drive) put(t *rapid.T, from, to int64) {
 	d.held[n] = held{from: from * sector, ops: slices.Clone(d.ops[from*sector : to*sector])}
 }
 
-// flush arrives, and will cover what has been answered by now.
+// flush arrives, and will cover what has been answered by now, of one disk or of both: the
+// file reaches from one into the other.
 func (d *drive) flush(t *rapid.T) {
-	n := d.arrive(blocklog.Event{Op: blocklog.Flush, NoEffect: rapid.IntRange(0, 3).Draw(t, "ignored") == 0})
+	from, to := int64(0), int64(len(d.file))
+	middle := to / 2 / sector * sector
+	e := blocklog.Event{Op: blocklog.Flush, NoEffect: rapid.IntRange(0, 3).Draw(t, "ignored") == 0}
+	switch rapid.IntRange(0, 3).Draw(t, "disk") {
+	case 0:
+		to, e.Length = middle, home+middle
+	case 1:
+		from, e.Offset, e.Length = middle, home+middle, to
+	}
+	n := d.arrive(e)
 	d.pending = append(d.pending, n)
 	for w, h := range d.held {
-		if h.answered {
+		if h.answered && from <= h.from && h.from+int64(len(h.ops)) <= to {
 			d.flushed[n] = append(d.flushed[n], w)
 		}
 	}

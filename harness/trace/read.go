@@ -19,6 +19,9 @@ type Input struct {
 	// offset 0. Where it is nil, or holds no file system of the ext family, the
 	// journal is told by the magic of its blocks alone.
 	Base io.ReaderAt
+	// JournalAt is where on the drive a second disk begins, which holds the journal, in
+	// bytes; 0: there is none.
+	JournalAt int64
 	// CacheAdvertised: the drive told the guest's side that it has a cache to be
 	// flushed. Where it did not, no flush can reach it.
 	CacheAdvertised bool
@@ -35,6 +38,17 @@ type Input struct {
 // threads is how many ops may run at the same time.
 func (in Input) threads() int { return max(1, in.Plan.Threads) }
 
+// disk names the disk that a place on the drive belongs to.
+func (in Input) disk(offset int64) string {
+	switch {
+	case in.JournalAt == 0:
+		return "the drive"
+	case offset < in.JournalAt:
+		return "the file system's disk"
+	}
+	return "the journal's disk"
+}
+
 func (in Input) lag() uint64 { return uint64(max(in.Lag, 0)) }
 
 // Trace is a block log, understood.
@@ -47,6 +61,9 @@ type Trace struct {
 	// Journal is where the journal lies on the drive, in the order of its blocks;
 	// empty where there is none, or it could not be told.
 	Journal []workload.Extent
+	// LogFrom is the first of these blocks that is one of the log: those before it are
+	// superblocks.
+	LogFrom int64
 	// BlockSize of the file system in bytes, 0 where it could not be told.
 	BlockSize int64
 }
@@ -62,11 +79,11 @@ func Read(in Input) (*Trace, error) {
 	if err := in.Plan.Validate(); err != nil && in.Plan != (workload.Plan{}) {
 		return nil, fmt.Errorf("check plan: %w", err)
 	}
-	lay, err := readLayout(in.Base)
+	lay, err := readLayout(in.Base, in.JournalAt)
 	if err != nil {
 		return nil, fmt.Errorf("read file system layout: %w", err)
 	}
-	t := &Trace{Journal: lay.journal, BlockSize: lay.blockSize}
+	t := &Trace{Journal: lay.journal, LogFrom: lay.logFrom, BlockSize: lay.blockSize}
 	if t.Requests, err = join(in.Events, in.Records, in.threads()); err != nil {
 		return nil, fmt.Errorf("join requests: %w", err)
 	}

@@ -13,6 +13,7 @@ const (
 	WriteTorn       Reason = "write torn by the drive"                   // … and this part of it never reached the media, a fault
 	WriteRotten     Reason = "write rotten on the media"                 // … and this part of it was stored with a bit flipped, a fault
 	NoFlush         Reason = "no flush before the ack"                   // it was answered, and no flush came between its answer and the ack
+	OtherDisk       Reason = "no flush of its disk before the ack"       // … but one of the drive's other disk
 	FlushEarly      Reason = "flush came before the write was answered"  // one came, too early to cover it
 	FlushUnanswered Reason = "flush unanswered at the ack"               // one came in time, and was in flight
 	FlushFailed     Reason = "flush failed"                              // … and was answered with an error
@@ -39,7 +40,7 @@ const Unknown Reason = "unknown: no block log"
 // LostReasons lists all that Cover.LostReason can return for an op with data.
 func LostReasons() []Reason {
 	return []Reason{
-		NoWrite, WriteUnanswered, WriteFailed, WriteTorn, WriteRotten, NoFlush, FlushEarly, FlushUnanswered, FlushFailed, FlushIgnored,
+		NoWrite, WriteUnanswered, WriteFailed, WriteTorn, WriteRotten, NoFlush, OtherDisk, FlushEarly, FlushUnanswered, FlushFailed, FlushIgnored,
 		FUAIgnored, Unadvertised, Dropped, MetadataVolatile, MetadataSpoilt, MetadataDurable, NoMetadata,
 	}
 }

@@ -22,6 +22,8 @@ func TestLostReason(t *testing.T) {
 		{script: "begin data:fua /1 commit:torn:fua /2 ack", want: MetadataSpoilt},
 		{script: "begin data /1 ack", want: NoFlush},
 		{script: "begin data /1 ack flush /2", want: NoFlush},
+		{script: "begin data /1 flush:second /2 ack", set: twoDisks, want: OtherDisk},
+		{script: "begin data journal /1 /2 flush:first /3 ack", set: twoDisks, want: MetadataVolatile},
 		{script: "begin data flush /1 /2 ack", want: FlushEarly},
 		{script: "begin data /1 flush ack /2", want: FlushUnanswered},
 		{script: "begin data /1 flush /2:5 ack", want: FlushFailed},

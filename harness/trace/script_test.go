@@ -17,6 +17,9 @@ import (
 // home is where the tests' file lies on their drive.
 const home = 1 << 20
 
+// second is where the second disk begins, which has the journal, in stories of two.
+const second = 8 << 20
+
 // story is a log in the making, told by words such as
 //
 //	"ack begin data /1 flush /2 ack"
@@ -152,9 +155,16 @@ func (s *story) word(word string) {
 			s.amend(func(e *blocklog.Event) { e.Spoil = blocklog.Spoil{Kind: blocklog.Torn, To: sector} })
 		}
 	case name == "journal":
-		s.write(8<<20, append(descriptor(1), make([]byte, 4096)...), fua, ignored)
+		s.write(second, append(descriptor(1), make([]byte, 4096)...), fua, ignored)
 	case name == "flush":
-		s.arrive(blocklog.Event{Op: blocklog.Flush, NoEffect: ignored})
+		e := blocklog.Event{Op: blocklog.Flush, NoEffect: ignored}
+		switch { // of one of two disks
+		case strings.Contains(flags, "first"):
+			e.Length = second
+		case strings.Contains(flags, "second"):
+			e.Offset, e.Length = second, second
+		}
+		s.arrive(e)
 	case name == "read":
 		s.arrive(blocklog.Event{Op: blocklog.Read, Length: 4096})
 	case name == "trim":

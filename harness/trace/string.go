@@ -21,7 +21,7 @@ func (r Request) String() string {
 	if r.NoEffect {
 		b.WriteString(" (ignored)")
 	}
-	if r.Class != Flush {
+	if r.Class != Flush || r.Length > 0 {
 		fmt.Fprintf(&b, " %d+%d %s", r.Offset, r.Length, r.Class)
 	}
 	if r.Detail != "" {

@@ -133,32 +133,42 @@ func (x explanation) flushed(r Request) (Reason, string) {
 		}
 		return NoFlush, "the drive received no flush in the whole run"
 	}
-	late := x.between(r.Reply, x.w.to)
-	for _, f := range late {
+	disk := x.in.disk(r.Offset)
+	for _, f := range x.between(r, r.Reply, x.w.to) {
 		switch {
 		case f.Reply < 0 || f.Reply >= x.w.to:
 			return FlushUnanswered, fmt.Sprintf("flush %d arrived after it at position %d, but had not been answered at the ack", f.Number, f.Arrive)
 		case f.NoEffect:
-			return FlushIgnored, fmt.Sprintf("flush %d reached the drive, which ignored it (fault)", f.Number)
+			return FlushIgnored, fmt.Sprintf("flush %d reached %s, which ignored it (fault)", f.Number, disk)
 		case f.Errno != 0:
-			return FlushFailed, fmt.Sprintf("flush %d reached the drive, and failed with errno %d", f.Number, f.Errno)
+			return FlushFailed, fmt.Sprintf("flush %d reached %s, and failed with errno %d", f.Number, disk, f.Errno)
 		}
 	}
-	if early := x.between(x.w.from-1, r.Reply); len(early) > 0 {
+	if early := x.between(r, x.w.from-1, r.Reply); len(early) > 0 {
 		f := early[len(early)-1]
 		return FlushEarly, fmt.Sprintf("flush %d arrived before the write was answered, at position %d, so did not cover it", f.Number, f.Arrive)
 	}
-	return NoFlush, "no flush reached the drive between its answer and the ack"
+	text := fmt.Sprintf("no flush reached %s between its answer and the ack", disk)
+	for _, i := range x.flushes[x.after(x.flushes, r.Reply):] {
+		if f := x.reqs[i]; f.Arrive < x.w.to {
+			return OtherDisk, text + fmt.Sprintf("; flush %d was for %s", f.Number, x.in.disk(f.Offset))
+		}
+		break
+	}
+	return NoFlush, text
 }
 
-// between lists the flushes that arrived after one position and before another.
-func (x explanation) between(after, before int) []Request {
+// between lists the flushes that are for what a request wrote, and arrived after one
+// position and before another.
+func (x explanation) between(r Request, after, before int) []Request {
 	var list []Request
 	for _, i := range x.flushes[x.after(x.flushes, after):] {
 		if x.reqs[i].Arrive >= before {
 			break
 		}
-		list = append(list, x.reqs[i])
+		if x.reqs[i].Flushes(r) {
+			list = append(list, x.reqs[i])
+		}
 	}
 	return list
 }
@@ -186,7 +196,11 @@ func (c Cover) metadata() string {
 	if len(open) == 0 {
 		return text + "all were durable at the ack"
 	}
-	return text + fmt.Sprintf("these were still volatile at the ack: %s", numberText(open))
+	text += fmt.Sprintf("these were still volatile at the ack: %s", numberText(open))
+	if c.Unflushed != "" {
+		text += "; " + c.Unflushed
+	}
+	return text
 }
 
 // tables lists the journal writes that were made during the op or, where there
