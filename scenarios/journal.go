@@ -30,6 +30,9 @@ func (s Scenario) checkJournal(d *decoder) error {
 	case s.Drive.Timing.Profile.Kind() != Untimed:
 		return at.errorf("filesystem.external-journal: drive.timing is that of one disk, and there are two; allowed with it: none")
 	}
+	if s.Cut.Position == 2 || s.Cut.Position == 3 { // see Cut.Position
+		return d.at("cut.position").errorf("cut.position: before 4 is QEMU's own look at the two disks of filesystem.external-journal, without which no guest starts; allowed: from 4")
+	}
 	if err := s.checkJournalOptions(d); err != nil {
 		return err
 	}

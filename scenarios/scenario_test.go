@@ -160,7 +160,7 @@ func drawCut(t *rapid.T, s Scenario) Cut {
 	last := rapid.IntRange(first, s.Workload.Count).Draw(t, "cut last")
 	return rapid.SampledFrom([]Cut{
 		{Op: first},
-		{Position: max(first, 2)},
+		{Position: max(first, 4)}, // where there are two disks, it is to be 4
 		{After: min(time.Duration(first)*time.Millisecond, s.Timeout-1)},
 		{Random: Range{First: first, Last: last}},
 	}).Draw(t, "cut")

@@ -144,7 +144,7 @@ func barrierOff() *Document {
 				{Name: "ext4", Path: "/home/me/linux/fs/ext4/ext4.ko", BuildID: "0d3f"},
 			},
 		},
-		Filesystem: Filesystem{Type: "ext4", Bytes: 64 << 20, Mount: "barrier=0", Recovery: "ro,noload"},
+		Filesystem: Filesystem{Type: "ext4", Bytes: 64 << 20, ExternalJournal: 16 << 20, Mount: "barrier=0", Recovery: "ro,noload"},
 		Drive:      Drive{Bus: "ide", WriteCache: true, Timing: "none", Faults: []string{"flush-ignored"}, AtCut: "lose"},
 		Workload:   Workload{Kind: "overwrite", Size: 1 << 20, Count: 200, Bytes: 4096, Stride: 4096, Observers: 2, Chunk: 512, Allocate: "fallocate", Threads: 4, Gap: 1.5, Sync: workload.Extent{Offset: 8192, Length: 16384}},
 		Calls:      []Call{torn, fsync, fdatasync},
