@@ -33,8 +33,10 @@ func TestUnits(t *testing.T) {
 		disk.Submit(&nbd.Request{Command: nbd.Flush}, func(error) {})
 	}
 	want := []nbd.Request{
-		{Command: nbd.Write, Offset: 4096, Length: 512}, {Command: nbd.Flush, Length: first},
-		{Command: nbd.Write, Offset: first + 4096, Length: 512}, {Command: nbd.Flush, Offset: first, Length: second},
+		{Command: nbd.Write, Offset: 4096, Length: 512},
+		{Command: nbd.Flush, Length: first},
+		{Command: nbd.Write, Offset: first + 4096, Length: 512},
+		{Command: nbd.Flush, Offset: first, Length: second},
 	}
 	for i, w := range want {
 		if got := d.asked[i]; got.Command != w.Command || got.Offset != w.Offset || got.Length != w.Length {

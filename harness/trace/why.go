@@ -149,11 +149,10 @@ func (x explanation) flushed(r Request) (Reason, string) {
 		return FlushEarly, fmt.Sprintf("flush %d arrived before the write was answered, at position %d, so did not cover it", f.Number, f.Arrive)
 	}
 	text := fmt.Sprintf("no flush reached %s between its answer and the ack", disk)
-	for _, i := range x.flushes[x.after(x.flushes, r.Reply):] {
-		if f := x.reqs[i]; f.Arrive < x.w.to {
+	if next := x.after(x.flushes, r.Reply); next < len(x.flushes) {
+		if f := x.reqs[x.flushes[next]]; f.Arrive < x.w.to {
 			return OtherDisk, text + fmt.Sprintf("; flush %d was for %s", f.Number, x.in.disk(f.Offset))
 		}
-		break
 	}
 	return NoFlush, text
 }
