@@ -14,9 +14,10 @@ func TestExternalJournalDisks(t *testing.T) {
 		reason trace.Reason
 		why    string
 	}{
-		"external-journal-filesystem-disk-lies-ext4-append": {trace.FlushIgnored, "reached the file system's disk, which ignored it (fault)"},
-		"external-journal-journal-disk-lies-ext3-append":    {trace.MetadataVolatile, "reached the journal's disk, which ignored it (fault)"},
-		"external-journal-unflushed-commit-ext4-append":     {trace.OtherDisk, "no flush reached the file system's disk between its answer and the ack; flush"},
+		"external-journal-ext4-filesystem-disk-lies": {trace.FlushIgnored, "reached the file system's disk, which ignored it (fault)"},
+		"external-journal-ext3-journal-disk-lies":    {trace.MetadataVolatile, "reached the journal's disk, which ignored it (fault)"},
+		"external-journal-unflushed-append":          {trace.OtherDisk, "no flush reached the file system's disk between its answer and the ack; flush"},
+		"external-journal-ext4-unflushed-commit":     {trace.OtherDisk, "no flush reached the file system's disk between its answer and the ack; flush"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t)

@@ -34,6 +34,7 @@ func Variants() []Variant {
 		{"ext4-fdatasync-skips-all", "ext4", "fs/ext4", "6.1", "broken on purpose: fdatasync never commits the journal, and loses appends"},
 		{"fsync_range", "fsync_range", "", "", "a device that syncs a range of a file, as fsync_range(2) would"},
 		{"jbd2-async-writes", "jbd2", "fs/jbd2", "6.1", "journal blocks are written without the mark of a synchronous write"},
+		{"jbd2-external-fsync-flushes", "jbd2", "fs/jbd2", "6.1", "with an external journal fsync flushes the file system's disk itself, and does not leave that to a commit which may not"},
 		{"jbd2-external-unflushed", "jbd2", "fs/jbd2", "6.1", "broken on purpose: an external journal commits without a flush of the file system's disk, and loses appends"},
 	}
 }
