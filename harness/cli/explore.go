@@ -127,7 +127,7 @@ func (c *exploreCommand) recording(ctx context.Context, lab *campaign.Lab) (*cam
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := explorable(past.Scenario); err != nil {
+	if err := c.explorable(past.Scenario); err != nil {
 		return nil, nil, &usageError{err}
 	}
 	var names []string
@@ -164,7 +164,7 @@ func (c *exploreCommand) record(ctx context.Context, lab *campaign.Lab) (string,
 	if len(list) != 1 {
 		return "", &usageError{fmt.Errorf("%s has %d scenarios; name one: powercut scenarios lists them", c.What, len(list))}
 	}
-	if err := explorable(list[0]); err != nil {
+	if err := c.explorable(list[0]); err != nil {
 		return "", &usageError{err}
 	}
 	seed := uint64(rand.Uint32())
@@ -180,14 +180,14 @@ func (c *exploreCommand) record(ctx context.Context, lab *campaign.Lab) (string,
 }
 
 // explorable says why the states of a scenario cannot be had, if so.
-func explorable(s scenarios.Scenario) error {
+func (c *exploreCommand) explorable(s scenarios.Scenario) error {
 	switch {
 	case s.Drive.Backend != scenarios.NBD:
 		return fmt.Errorf("scenario %s: an image file keeps no record of what reached it, so it has no states to explore", s.Name)
 	case s.Workload.Kind == scenarios.OpsKind:
 		return fmt.Errorf("scenario %s: operations are judged by the whole tree that they leave, and a checker reads one file; 'powercut run' judges one cut of them", s.Name)
-	case s.Filesystem.ExternalJournal > 0:
-		return fmt.Errorf("scenario %s: its journal is on a disk of its own, and checkers have not been tried on two disks yet; 'powercut run' judges one cut", s.Name)
+	case c.Fsck && s.Filesystem.ExternalJournal > 0:
+		return fmt.Errorf("--fsck: scenario %s has its journal on a disk of its own, and the checker is given one disk; leave --fsck out", s.Name)
 	case s.Drive.Bus == scenarios.NVMe && s.Drive.Volatile() && !s.Drive.Cache.NoFlush():
 		return fmt.Errorf("scenario %s: QEMU drops the FUA of a guest with an NVMe drive, so that what a state lost would say nothing about the file system; use another bus", s.Name)
 	}

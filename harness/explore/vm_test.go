@@ -101,8 +101,12 @@ func TestPruningChangesNoVerdict(t *testing.T) {
 		set      []string
 		broken   bool // beside torn superblocks
 	}{
-		"ext4": {"barrier-on", nil, false},
-		"ext3": {"barrier-on", []string{"filesystem.type=ext3", "filesystem.mount=data=journal"}, false},
+		"ext4":             {"barrier-on", nil, false},
+		"ext3":             {"barrier-on", []string{"filesystem.type=ext3", "filesystem.mount=data=journal"}, false},
+		"external journal": {"barrier-on", []string{"filesystem.external-journal=8MiB", "filesystem.mount=dioread_lock", "workload.kind=append", "workload.bytes=5000", "workload.stride=5000"}, false},
+		"external journal, whose disk lies": {"barrier-on", []string{
+			"filesystem.external-journal=8MiB", "filesystem.mount=dioread_lock", "workload.kind=append", "workload.bytes=5000", "workload.stride=5000", "drive.faults=[flush-ignored range=64MiB+8MiB]",
+		}, true},
 		// Of a file of so many blocks each op changes some, and not all that lie side by side.
 		"without barriers": {"barrier-off", []string{"workload.size=2MiB", "workload.bytes=20000", "workload.stride=65536"}, true},
 	} {
