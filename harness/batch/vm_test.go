@@ -192,3 +192,20 @@ func TestPlanted(t *testing.T) {
 		})
 	}
 }
+
+// TestReduce: of a workload that breaks a promise what is left is the op and its sync
+// call, and a workload that breaks none stays as it is.
+func TestReduce(t *testing.T) {
+	made := list(t, "mkdir d; write d/b 8KiB; write a 16KiB; chmod a 600; rename d/b c; fsync a; link a e; sync")
+	for set, want := range map[string]int{"drive.faults=[flush-ignored]": 2, "drive.faults=[]": len(made[0])} {
+		stand := standOf(t, set)
+		found := outcomes(t, stand, made)[0]
+		small, err := Reduce(t.Context(), stand, found, Options{Folder: t.TempDir(), Seed: 1}, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(small.Workload[0]); n != want || (small.Broken() == nil) != (found.Broken() == nil) {
+			t.Errorf("%s: left are the %d ops %v, want %d", set, n, small.Workload, want)
+		}
+	}
+}

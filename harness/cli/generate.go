@@ -42,7 +42,7 @@ func (*generateCommand) Help() string {
 	return "Without --run and --output prints the workloads, one a line. " +
 		"Those of a length are sequences of ops over two directories and six files, as CrashMonkey's ACE makes them: what they need is made first and synced, " +
 		"and a sync call comes after the last op, and after others fsync, sync or none. " +
-		"With --run many share a guest, each with a freshly formatted disk; a state that breaks a promise is recovered again by a fresh guest, and the first ones are run again as scenarios, with a run folder. " +
+		"With --run many share a guest, each with a freshly formatted disk; a state that breaks a promise is recovered again by a fresh guest, and the first ones are run again as scenarios, with a run folder; random ones are made small before. " +
 		"Exits with 0 where no promise was broken, with 1 where one was."
 }
 

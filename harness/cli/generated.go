@@ -45,17 +45,19 @@ type wrong struct {
 	Thread   int    `json:"thread"`
 	Op       int    `json:"op"` // of the thread: the power went after it, or it failed
 	What     string `json:"what"`
+	// Small is the workload without the ops that it does not take; empty: not looked for.
+	Small string `json:"small,omitempty"`
 	// Evidence is the folder with what was recorded when it went wrong; empty: it is not
 	// among the first.
 	Evidence string `json:"evidence,omitempty"`
-	// Alone tells that it was carried out again by itself. Held: then it kept all. Folder
+	// Alone tells that it, or Small, was carried out again by itself. Held: then it kept all. Folder
 	// is that of the run; of several threads, which no scenario has, that of a recording,
 	// and there is none where it kept all.
 	Alone  bool   `json:"alone"`
 	Held   bool   `json:"held,omitempty"`
 	Folder string `json:"folder,omitempty"`
 
-	workload batch.Workload
+	outcome batch.Outcome
 }
 
 // repeated is of how many of the workloads that went wrong evidence is kept, and how many
@@ -102,10 +104,17 @@ func (c *generateCommand) carryOut(ctx context.Context, s Streams, t *talk, scen
 		return err
 	}
 	slices.SortFunc(g.Reports, func(a, b wrong) int { return a.Workload - b.Workload })
+	progress.Stage("again, those that went wrong", min(len(g.Reports), repeated))
 	for i := range g.Reports[:min(len(g.Reports), repeated)] {
+		if c.Random > 0 {
+			if err := w.reduce(ctx, &g.Reports[i]); err != nil {
+				return err
+			}
+		}
 		if err := w.alone(ctx, &g.Reports[i]); err != nil {
 			return err
 		}
+		progress.Set(i + 1)
 	}
 	progress.Done()
 	if err := c.print(s.Out, g); err != nil {
@@ -147,12 +156,26 @@ func (c *generateCommand) batch(ctx context.Context, w *carrying, g *generated, 
 	return err
 }
 
+// tries bounds the workloads by which one is made small.
+const tries = 300
+
+// reduce makes a workload that broke a promise small.
+func (c *carrying) reduce(ctx context.Context, w *wrong) error {
+	before := len(slices.Concat(w.outcome.Workload...))
+	small, err := batch.Reduce(ctx, c.stand, w.outcome, batch.Options{Folder: c.dir, Seed: c.seed}, tries)
+	if err == nil && len(slices.Concat(small.Workload...)) < before {
+		w.outcome, w.Small = small, inWords(small.Workload)
+		w.Thread, w.Op = small.Broken().Thread, small.Broken().Op
+	}
+	return err
+}
+
 // alone carries a workload that went wrong out again, by itself: as a scenario or, of
 // several threads, as the one workload of a batch.
 func (c *carrying) alone(ctx context.Context, w *wrong) error {
 	w.Alone = true
-	if len(w.workload) == 1 {
-		doc, err := c.lab.Run(ctx, alone(c.scenario, w.Workload, w.workload[0], w.Op), c.seed)
+	if len(w.outcome.Workload) == 1 {
+		doc, err := c.lab.Run(ctx, alone(c.scenario, w.Workload, w.outcome.Workload[0], w.Op), c.seed)
 		if err == nil {
 			w.Folder, w.Held = doc.Folder, doc.Held
 		}
@@ -161,7 +184,7 @@ func (c *carrying) alone(ctx context.Context, w *wrong) error {
 	evidence := func(batch.Outcome) (string, error) {
 		return c.lab.Folder(nameOf(c.scenario, w.Workload), c.seed, time.Now())
 	}
-	return batch.Run(ctx, c.stand, slices.Values([]batch.Workload{w.workload}), batch.Options{Jobs: 1, Folder: c.dir, Seed: c.seed, Evidence: evidence}, func(o batch.Outcome) {
+	return batch.Run(ctx, c.stand, slices.Values([]batch.Workload{w.outcome.Workload}), batch.Options{Jobs: 1, Folder: c.dir, Seed: c.seed, Evidence: evidence}, func(o batch.Outcome) {
 		w.Folder, w.Held = o.Evidence, !o.Wrong()
 	})
 }
@@ -179,7 +202,7 @@ func (g *generated) add(o batch.Outcome) *wrong {
 		return nil
 	}
 	g.Broken++
-	w := wrong{Workload: o.Number, Ops: inWords(o.Workload), Thread: 1, Evidence: o.Evidence, workload: o.Workload}
+	w := wrong{Workload: o.Number, Ops: inWords(o.Workload), Thread: 1, Evidence: o.Evidence, outcome: o}
 	switch state := o.Broken(); {
 	case o.Trouble != "":
 		w.Op, w.What = len(o.Workload[0]), "while the ops ran the kernel said: "+o.Trouble
@@ -200,6 +223,9 @@ func (g *generated) add(o batch.Outcome) *wrong {
 
 // where tells where its recordings are, and whether it went wrong again by itself.
 func (w *wrong) where(b *strings.Builder) {
+	if w.Small != "" {
+		fmt.Fprintf(b, "  made small: %s\n", w.Small)
+	}
 	if w.Evidence != "" {
 		fmt.Fprintf(b, "  recorded: %s\n", w.Evidence)
 	}

@@ -138,7 +138,7 @@ func TestExploredPage(t *testing.T) {
 	}
 	p := written(t, r)
 	for _, want := range []string{
-		`<span class="badge good">held</span> <span class="badge bad">exploration: 3 states broken</span>`, `<a href="#explored">Explorations</a><a href="#console">`, `id="explored"`,
+		`held, 3 states broken · powercut</title>`, `<span class="badge good">held</span> <span class="badge bad">exploration: 3 states broken</span>`, `<a href="#explored">Explorations</a><a href="#console">`, `id="explored"`,
 		"<strong>Other cuts:</strong> Of 50 states of its explorations 3 break a promise.",
 		"O_SYNC: what other cuts leave", "No state breaks a promise.", "25 states of 40 cuts were decided: 20 recovered", "3 states break a promise.",
 		"as far as 4 states allowed: 9", "op 1 was &lt;acked&gt;", "powercut replay runs/x/v.tar.zst", "op 1 lost &lt;b&gt;", "4, …", `id="c2-explored"`, "12: 1 lost, 1 kept, 3 not known",
