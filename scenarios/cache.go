@@ -3,6 +3,8 @@ package scenarios
 import (
 	"fmt"
 	"slices"
+
+	"powercut/harness/disk"
 )
 
 // CacheMode is a cache mode of QEMU: what stands between the guest and a drive
@@ -52,6 +54,15 @@ const (
 // flushed: without a cache mode that is what write-cache says; with one the drive
 // has a volatile cache, and write-cache is what the guest is told.
 func (d Drive) Volatile() bool { return d.WriteCache || d.Cache != "" }
+
+// DropsFUA tells whether QEMU keeps from the drive the FUA of a guest that relies on
+// it: its NVMe controller has none of it (7.2, hw/nvme/ctrl.c: no write looks at
+// NVME_RW_FUA). The guest then takes for durable what is not; but for a drive that is
+// said to ignore FUA, or flushes, anyway.
+func (d Drive) DropsFUA() bool {
+	said := slices.ContainsFunc(d.Faults, func(f Fault) bool { return f.Kind == disk.FUAIgnored || f.Kind == disk.CacheUnadvertised })
+	return d.Bus == NVMe && d.WriteCache && !d.Cache.NoFlush() && !said
+}
 
 // checkDrive demands that the switches of cache and bus do not contradict.
 func (s Scenario) checkDrive(d *decoder) error {

@@ -61,6 +61,10 @@ func (c Call) Buffered() Call {
 	return Call(strings.TrimPrefix(string(c), directly))
 }
 
+// DirectAndSynchronous tells whether the call is one write with O_DIRECT that is
+// durable when it returns, which a file system may send to the drive with FUA.
+func (c Call) DirectAndSynchronous() bool { return c == DirectOSync || c == DirectODsync }
+
 const directly = string(Direct) + "+"
 
 // joined lists calls in one line.

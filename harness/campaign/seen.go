@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"powercut/guest/workload"
 	"powercut/harness/blocklog"
 	"powercut/harness/disk"
 	"powercut/harness/report"
@@ -69,26 +70,26 @@ func (r *run) checkFUA(rec *recording, seen report.Seen) error {
 	return nil
 }
 
-// dropsFUA tells whether QEMU keeps from the drive the FUA that the guest's kernel
-// sends: its NVMe controller has none of it (7.2, hw/nvme/ctrl.c: no write looks
-// at NVME_RW_FUA). The guest then believes to be durable what is not.
+// dropsFUA tells whether QEMU has kept from the drive the FUA that the guest's kernel
+// sent.
 func (r *run) dropsFUA(seen report.Seen) bool {
-	d := r.scenario.Drive
-	return d.Bus == scenarios.NVMe && d.Volatile() && seen.GuestFUA && seen.FUAWrites == 0 &&
-		!hasFault(d, disk.FUAIgnored) && !hasFault(d, disk.CacheUnadvertised) && !d.Cache.NoFlush()
+	return r.scenario.Drive.DropsFUA() && seen.GuestFUA && seen.FUAWrites == 0
 }
 
 // checkBlame refuses to call lost, or unrecoverable, what may be so because QEMU
-// dropped FUA. Data that no flush covered is lost by any measure: no file system
-// here sends data with FUA in place of a flush.
+// dropped FUA. Of a write through the page cache, data that no flush covered is lost by
+// any measure, for no file system here sends such data with FUA in place of a flush.
+// A synchronous write past the page cache is sent so (iomap_dio_bio_iter,
+// fs/iomap/direct-io.c).
 func (r *run) checkBlame(c *report.Call, tr *trace.Trace) error {
 	if !r.dropsFUA(c.Seen) {
 		return nil
 	}
+	byFUA := workload.Call(c.Call).DirectAndSynchronous()
 	blamed := c.Recovery.Class != verdict.Recovered
 	for _, f := range c.Findings {
 		cover, ok := tr.Cover(f.Op)
-		blamed = blamed || !ok || cover.Durable
+		blamed = blamed || byFUA || !ok || cover.Durable
 	}
 	if !blamed {
 		return nil

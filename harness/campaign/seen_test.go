@@ -78,6 +78,11 @@ func TestNVMeDropsFUA(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "drops it") {
 		t.Errorf("on nvme: %v", err)
 	}
+	past := "workload={kind: overwrite, count: 64, size: 256KiB, bytes: 4096, stride: 4096, calls: [O_DIRECT+O_DSYNC]}"
+	_, err = l.Run(t.Context(), load(t, "xfs-overwrite", past, "drive.bus=nvme", "cut={ack: 30}"), 1)
+	if err == nil || !strings.Contains(err.Error(), "drops it") {
+		t.Errorf("writes past the page cache, of XFS on nvme: %v", err)
+	}
 	if doc := runScenario(t, l, set("drive.faults=[fua-ignored]", "expect.lost=some"), 1); !doc.Held {
 		t.Errorf("FUA ignored, as the scenario says:\n%s", table(t, doc))
 	}

@@ -188,10 +188,15 @@ func (c *exploreCommand) explorable(s scenarios.Scenario) error {
 		return fmt.Errorf("scenario %s: operations are judged by the whole tree that they leave, and a checker reads one file; 'powercut run' judges one cut of them", s.Name)
 	case c.Fsck && s.Filesystem.ExternalJournal > 0:
 		return fmt.Errorf("--fsck: scenario %s has its journal on a disk of its own, and the checker is given one disk; leave --fsck out", s.Name)
-	case s.Drive.Bus == scenarios.NVMe && s.Drive.Volatile() && !s.Drive.Cache.NoFlush():
-		return fmt.Errorf("scenario %s: QEMU drops the FUA of a guest with an NVMe drive, so that what a state lost would say nothing about the file system; use another bus", s.Name)
+	case s.Drive.DropsFUA():
+		return fuaDropped(s)
 	}
 	return nil
+}
+
+// fuaDropped says why the states of a scenario say nothing.
+func fuaDropped(s scenarios.Scenario) error {
+	return fmt.Errorf("scenario %s: QEMU drops the FUA of a guest with an NVMe drive, so that what a state lost would say nothing about the file system; use another bus, or say that the drive is so: drive.faults: [fua-ignored]", s.Name)
 }
 
 // call explores one call of a run.

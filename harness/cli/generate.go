@@ -62,6 +62,9 @@ func (c *generateCommand) Run(ctx context.Context, s Streams, t *talk) error {
 	if c.Kernel = run.Kernel; c.Kernel != "" && !c.Carry { // one's own, now that others stand in the scenario
 		return &usageError{errors.New("--kernel with an image of one's own goes with --run")}
 	}
+	if c.Carry && list[0].Drive.DropsFUA() {
+		return &usageError{fuaDropped(list[0])}
+	}
 	workloads := c.workloads(list[0])
 	switch {
 	case c.Output != "":
