@@ -1,8 +1,10 @@
 package guest
 
 import (
-	"bytes"
+	"bufio"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -47,11 +49,16 @@ func (a *agent) inspect(m wire.Mount) error {
 
 // sendTree sends the bytes of all files below dir.
 func (a *agent) sendTree(dir string) (inspect.Tree, error) {
-	t, err := inspect.Walk(dir)
-	if err == nil {
-		_, err = sendContent(a.port, bytes.NewReader(t.Data))
-	}
-	return *t, err
+	data := bufio.NewWriterSize(contentWriter{a.port}, 256<<10)
+	t, err := inspect.Walk(dir, data)
+	return *t, errors.Join(err, data.Flush())
+}
+
+// contentWriter sends what is written to it, a frame for each write.
+type contentWriter struct{ port io.Writer }
+
+func (w contentWriter) Write(b []byte) (int, error) {
+	return len(b), wire.Write(w.port, wire.Frame{Type: wire.Content, Payload: b})
 }
 
 // notes is a journal of errnos.

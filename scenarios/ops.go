@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"powercut/guest/inspect"
 	"powercut/guest/ops"
 	"powercut/guest/workload"
 	"powercut/harness/model"
@@ -78,6 +79,11 @@ func (s Scenario) checkPossible(d *decoder) error {
 		states, err := model.Apply(state, o, i+1)
 		if err == nil {
 			state = states[len(states)-1]
+			if n := held(state); n > inspect.MaxData {
+				return d.opError(s.Workload.Ops, &ops.ListError{Index: i, ParseError: ops.ParseError{
+					Message: fmt.Sprintf("with this the files hold %d bytes, each of their names counted; allowed: up to %d, which is all that can be looked at", n, inspect.MaxData),
+				}})
+			}
 			continue
 		}
 		if name := ops.ErrnoName(err); !o.Allows(name) {
@@ -90,6 +96,16 @@ func (s Scenario) checkPossible(d *decoder) error {
 		}
 	}
 	return nil
+}
+
+// held is how many bytes the files hold, a file counted for each of its names.
+func held(state *model.State) (n int64) {
+	state.Walk(func(_ string, id model.ID) {
+		for _, p := range state.Get(id).Content {
+			n += p.Length
+		}
+	})
+	return n
 }
 
 // opError finds the place of an error about one op.

@@ -56,3 +56,20 @@ func TestOps(t *testing.T) {
 		t.Error("the reference has no word of pwrite")
 	}
 }
+
+// TestOpsHold: files that hold more than can be looked at, each name counted, are refused.
+func TestOpsHold(t *testing.T) {
+	for list, want := range map[string]string{
+		"write a 16MiB, link a b, link a c, link a d":                          "",
+		"write a 16MiB, link a b, link a c, link a d, truncate a 0, write e 1": "",
+		"write a 16MiB, link a b, link a c, link a d, link a e, sync":          "83886080 bytes",
+	} {
+		override, err := ParseOverride("workload.ops=[" + list + "]")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = Parse("x.yaml", []byte(opsCase), override); (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", list, err, want)
+		}
+	}
+}

@@ -15,6 +15,8 @@ type Tree struct {
 	// Data is the content of all files: their pieces, one after the other. It is not
 	// part of the JSON, and travels by itself.
 	Data []byte `json:"-"`
+	// Over: the files hold more than MaxData, and not all of it was read.
+	Over bool `json:"over,omitempty"`
 }
 
 // Object is what one path leads to.
@@ -52,6 +54,9 @@ type Piece struct {
 // Check says what is wrong with a tree that was sent: it has no root, or its pieces do
 // not fit its data.
 func (t *Tree) Check() error {
+	if t.Over {
+		return fmt.Errorf("read tree: the files hold more than %d MiB, which is all that can be looked at", MaxData>>20)
+	}
 	n := int64(0)
 	for _, o := range t.Objects {
 		for _, p := range o.Pieces {

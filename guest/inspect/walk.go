@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,14 +16,15 @@ import (
 // The limits of what is read: a damaged file system may claim to hold anything.
 const (
 	maxObjects = 4096
-	maxData    = 64 << 20 // bytes of all files together
+	MaxData    = 64 << 20 // bytes of all files together, a file counted for each of its names
 	blockSize  = 4096     // what zeros are looked for in, bytes
 )
 
-// Walk reads the tree below dir. What it cannot read it says in the object that is
-// concerned: only a dir that cannot be read at all is an error.
-func Walk(dir string) (*Tree, error) {
-	w := &walker{dir: dir, tree: &Tree{}}
+// Walk reads the tree below dir, and writes its Data to data: a guest has no memory for
+// it. What it cannot read it says in the object that is concerned: only a dir that
+// cannot be read at all is an error. Those of data are left to the caller.
+func Walk(dir string, data io.Writer) (*Tree, error) {
+	w := &walker{dir: dir, tree: &Tree{}, data: data}
 	w.visit(".")
 	if root := w.tree.Objects[0]; root.Unread != "" {
 		return w.tree, errors.New(root.Unread)
@@ -31,8 +33,10 @@ func Walk(dir string) (*Tree, error) {
 }
 
 type walker struct {
-	dir  string
-	tree *Tree
+	dir     string
+	tree    *Tree
+	data    io.Writer
+	written int64 // to data
 }
 
 // visit adds the object at path, and what is in it.
@@ -127,7 +131,7 @@ func (w *walker) read(path string, o *Object) error {
 	defer unix.Close(fd)
 	buf := make([]byte, 256<<10)
 	for off := int64(0); off < o.Size; {
-		if o.Size > maxData/4 {
+		if o.Size > MaxData/4 {
 			next, err := unix.Seek(fd, off, unix.SEEK_DATA)
 			if err == unix.ENXIO {
 				return nil
@@ -156,8 +160,9 @@ func (w *walker) keep(o *Object, b []byte, off int64) error {
 	for len(b) > 0 {
 		n := min(len(b), blockSize)
 		if !zeros(b[:n]) {
-			if len(w.tree.Data)+n > maxData {
-				return fmt.Errorf("read at %d: more than %d bytes in all", off, maxData)
+			if w.written+int64(n) > MaxData {
+				w.tree.Over = true
+				return fmt.Errorf("read at %d: more than %d bytes in all", off, MaxData)
 			}
 			w.add(o, b[:n], off)
 		}
@@ -180,7 +185,8 @@ func (w *walker) add(o *Object, b []byte, off int64) {
 	if n := len(o.Pieces); n > 0 && o.Pieces[n-1].Offset+o.Pieces[n-1].Length == off {
 		o.Pieces[n-1].Length += int64(len(b))
 	} else {
-		o.Pieces = append(o.Pieces, Piece{off, int64(len(b)), int64(len(w.tree.Data))})
+		o.Pieces = append(o.Pieces, Piece{off, int64(len(b)), w.written})
 	}
-	w.tree.Data = append(w.tree.Data, b...)
+	_, _ = w.data.Write(b) // see Walk
+	w.written += int64(len(b))
 }

@@ -151,18 +151,30 @@ type ListError struct {
 }
 
 // Check says what is wrong with a list of ops, each of which is sound by itself: a
-// descriptor is used that is not open, or opened twice. The error is a *ListError.
+// descriptor is used that is not open, or opened twice; or an op would wait for ever for
+// a file system that is frozen, or thaws one that is not. The error is a *ListError.
 func Check(list []Op) error {
 	open := map[string]bool{}
 	perhaps := map[string]bool{} // the op that opened it may have failed
 	fail := func(i int, word, format string, args ...any) error {
-		at := strings.LastIndex(list[i].String(), word)
+		at := 0
+		if word != "" {
+			at = strings.LastIndex(list[i].String(), word)
+		}
 		return &ListError{i, ParseError{max(0, at), fmt.Sprintf(format, args...)}}
 	}
 	if len(list) > MaxOps {
 		return &ListError{MaxOps, ParseError{0, fmt.Sprintf("is op %d; at most %d are allowed", MaxOps+1, MaxOps)}}
 	}
+	frozen := false
 	for i, o := range list {
+		switch {
+		case frozen && !o.whileFrozen():
+			return fail(i, "", "the file system is frozen here, and %s waits until it is thawed; thaw it first", o.Verb)
+		case !frozen && o.Verb == Thaw && len(o.Allow) == 0:
+			return fail(i, "", "the file system is not frozen here; freeze it first")
+		}
+		frozen = o.Verb == Freeze || frozen && o.Verb != Thaw
 		for _, f := range o.files() {
 			if IsHandle(f) && !open[f] {
 				return fail(i, f, "the descriptor %s is not open here; open it with: open PATH as %s", f, f)
@@ -179,4 +191,16 @@ func Check(list []Op) error {
 		}
 	}
 	return nil
+}
+
+// whileFrozen tells whether the op ends while the file system is frozen: it changes
+// nothing (freeze_super, fs/super.c of Linux).
+func (o Op) whileFrozen() bool {
+	switch o.Verb {
+	case Open:
+		return !o.Has(OCreat) && !o.Has(OTrunc)
+	case Close, DropCaches, Wait, Thaw, Freeze, Remount, Fsync, Fdatasync, Msync, SyncFileRange, Syncfs, Sync:
+		return true
+	}
+	return false
 }

@@ -117,6 +117,7 @@ func TestParseErrors(t *testing.T) {
 		{"truncate a -1", "-1", "not a number of bytes"},
 		{"chmod a 8", "8", "such as 644"},
 		{"chown a 1", "1", "such as 1000:1000"},
+		{"chown a 0:4294967295", "0:4294967295", "changes nothing"},
 		{"open a @h", "@h", "open lacks as @NAME"},
 		{"open a with @h", "with @h", "as, and a name"},
 		{"open a as h", "h", "not a descriptor"},
@@ -160,6 +161,10 @@ func TestCheck(t *testing.T) {
 		{[]string{"create a", "fsync @h"}, "1 at 6: the descriptor @h is not open here"},
 		{[]string{"open a as @h", "close @h", "clone-range a 0+1 @h 0"}, "2 at 18: the descriptor @h is not open"},
 		{[]string{"open a as @h", "tmpfile . as @h"}, "1 at 13: the descriptor @h is open already"},
+		{[]string{"freeze", "fsync .", "open a as @h", "thaw", "create a", "thaw allow EINVAL"}, ""},
+		{[]string{"freeze", "create a"}, "1 at 0: the file system is frozen here"},
+		{[]string{"freeze", "open a as @h O_CREAT"}, "1 at 0: the file system is frozen here"},
+		{[]string{"freeze", "thaw", "thaw"}, "2 at 0: the file system is not frozen here"},
 		{many, "200 at 0: is op 201"},
 	} {
 		err, got := Check(parse(c.lines...)), ""

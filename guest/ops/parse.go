@@ -132,6 +132,9 @@ var (
 	plainForm  = regexp.MustCompile(`^[!-~]+$`)
 )
 
+// unchanged is the owner or group that chown(2) leaves as it is.
+const unchanged = 1<<32 - 1
+
 // maxText bounds a link's target and an attribute's value, in bytes.
 const maxText = 1024
 
@@ -166,6 +169,9 @@ func (o *Op) take(a arg, words []word) (err error) {
 	case argOwner:
 		if _, err := fmt.Sscanf(w.text+" ", "%d:%d ", &o.UID, &o.GID); err != nil || fmt.Sprintf("%d:%d", o.UID, o.GID) != w.text {
 			return wrong("1000:1000")
+		}
+		if o.UID == unchanged || o.GID == unchanged {
+			return failAt(w.at, "%q is not %s: chown(2) takes %d for none, and changes nothing", w.text, a, uint32(unchanged))
 		}
 	case argTime:
 		if o.Seconds, err = strconv.ParseInt(w.text, 10, 64); err != nil || o.Seconds < 0 || o.Seconds > 1<<31-1 {

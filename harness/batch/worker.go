@@ -258,7 +258,7 @@ func (w *worker) judge(ctx context.Context, plans []ops.Plan, rec *recorded, at 
 	if err != nil {
 		return err
 	}
-	histories := historiesOf(plans, records)
+	histories := historiesOf(plans, records, campaign.RecordsUntilError(rec.log.Events[:at]))
 	states, err := w.recovered(ctx, histories, image)
 	if err == nil && slices.ContainsFunc(states, State.Broken) {
 		err = w.again(ctx, histories, image, states)
@@ -276,15 +276,19 @@ func (w *worker) judge(ctx context.Context, plans []ops.Plan, rec *recorded, at 
 }
 
 // historiesOf are those of the threads, by the records that were there at a cut. The
-// op after a thread's last record may have begun.
-func historiesOf(plans []ops.Plan, records []ledger.Record) []promise.History {
+// op after a thread's last record may have begun. From the record doubtful on the drive
+// had an error in store.
+func historiesOf(plans []ops.Plan, records []ledger.Record, doubtful uint64) []promise.History {
 	out := make([]promise.History, len(plans))
 	for i, p := range plans {
 		out[i] = promise.History{Plan: p, Started: min(1, uint64(len(p.Ops)))}
 	}
-	for _, r := range records {
+	for i, r := range records {
 		thread, op := place(r, len(plans))
 		h := &out[thread-1]
+		if uint64(i) >= doubtful {
+			h.Doubtful++
+		}
 		r.Op = op
 		h.Records = append(h.Records, r)
 		h.Started = min(op+1, uint64(len(h.Plan.Ops)))

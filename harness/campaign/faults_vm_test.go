@@ -209,3 +209,32 @@ func TestSlowDrives(t *testing.T) {
 		}
 	}
 }
+
+// TestSyncSwallows: sync(2) tells of no error. What it was to make durable on a drive
+// that answers one is no loss; what it was before that, is.
+func TestSyncSwallows(t *testing.T) {
+	l := newLab(t)
+	for ops, lost := range map[string]bool{
+		"write a 64KiB, sync":                             false,
+		"write a 64KiB, sync, wait 3s, create b, fsync .": true,
+	} {
+		faults := "eio flush"
+		if lost { // the error comes later
+			faults = "flush-ignored, eio write after=2s"
+		}
+		s := load(t, "generated", "drive.faults=["+faults+"]", "workload.ops=["+ops+"]", "expect.failed=0..1")
+		doc := runScenario(t, l, s, 1)
+		if c := doc.Calls[0]; (c.Counts.Lost > 0) != lost || !lost && c.Counts.Unpromised == 0 {
+			t.Errorf("%s: lost %d, not promised %d:\n%s", ops, c.Counts.Lost, c.Counts.Unpromised, table(t, doc))
+		}
+	}
+}
+
+// TestLargeTree: a guest reads as many bytes of files as it may, and more than it has
+// memory for.
+func TestLargeTree(t *testing.T) {
+	doc := runScenario(t, newLab(t), load(t, "generated", "filesystem.size=256MiB", "workload.ops=[write a 16MiB, write b 16MiB, link a c, link b d, sync]"), 1)
+	if c := doc.Calls[0]; !doc.Held || c.Tree == nil || c.Tree.Counts.Kept < 10 {
+		t.Errorf("%+v\n%s", c.Tree, table(t, doc))
+	}
+}

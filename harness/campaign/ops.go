@@ -55,7 +55,9 @@ func (r *run) judgeOps(ctx context.Context, rec *recording, state *crash.Image) 
 
 // opsHistory is what the guest did.
 func (r *run) opsHistory(rec *recording) promise.History {
-	return promise.History{Plan: r.scenario.OpsPlan(r.seed), Records: rec.history.Records, Started: rec.history.Started}
+	h := promise.History{Plan: r.scenario.OpsPlan(r.seed), Records: rec.history.Records, Started: rec.history.Started}
+	h.Doubtful = len(h.Records) - int(min(uint64(len(h.Records)), RecordsUntilError(rec.log.Events[:rec.cut.Position])))
+	return h
 }
 
 // profile is what the scenario's file system is known to do.

@@ -2,6 +2,7 @@ package campaign
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"powercut/guest/workload"
@@ -37,7 +38,16 @@ func seenIn(rec *recording) report.Seen {
 // erred tells whether the drive answered a request with an error. An image file
 // never does.
 func (r *recording) erred() bool {
-	return r.log != nil && slices.ContainsFunc(r.log.Events[:r.cut.Position], func(e blocklog.Event) bool { return e.Errno != 0 })
+	return r.log != nil && RecordsUntilError(r.log.Events[:r.cut.Position]) < math.MaxUint64
+}
+
+// RecordsUntilError is how many records the ledger had when the drive first had an
+// error in store for a request; math.MaxUint64 where it never had.
+func RecordsUntilError(events []blocklog.Event) uint64 {
+	if i := slices.IndexFunc(events, func(e blocklog.Event) bool { return e.Errno != 0 }); i >= 0 {
+		return events[i].Acked
+	}
+	return math.MaxUint64
 }
 
 // seenInAll adds up what the calls of a run saw.

@@ -37,6 +37,16 @@ func (c Content) End(from, to int64) (end int64) {
 	return end
 }
 
+// Next is the first offset from that one on which an op wrote; -1: there is none.
+func (c Content) Next(from int64) int64 {
+	for _, p := range c {
+		if p.End() > from {
+			return max(from, p.Offset)
+		}
+	}
+	return -1
+}
+
 // forever is an offset behind every file.
 const forever = 1 << 62
 

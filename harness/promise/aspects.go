@@ -205,6 +205,10 @@ func (j *reading) bytes(path string, id model.ID, o *inspect.Object, replaced in
 			from, to := max(x.from, l.from), min(x.to, l.to, o.Size)
 			for from < to {
 				end := min(to, (from/step+1)*step)
+				if next := b.next(from, end); next > from {
+					from = next
+					continue
+				}
 				b.judge(from, end, j.alive(id, window{l.floor, x.floor}))
 				from = end
 			}
@@ -247,6 +251,28 @@ func (b *content) fill(k int, from, to int64) []byte {
 	buf := b.want[:to-from]
 	n.Content.Read(buf, from, b.plan.Seed)
 	return buf
+}
+
+// next is from, or, where bytes up to end are zeros in the object and always were, the
+// end of all such bytes: a file may be a hole of a TiB.
+func (b *content) next(from, end int64) int64 {
+	if b.current().Get(b.id) == nil || !b.tree.Zeros(b.object, from, end) {
+		return from
+	}
+	next := int64(forever)
+	for _, p := range b.object.Pieces {
+		if p.Offset+p.Length > from {
+			next = min(next, max(from, p.Offset))
+		}
+	}
+	for _, s := range b.states {
+		if n := s.Get(b.id); n != nil {
+			if at := n.Content.Next(from); at >= 0 {
+				next = min(next, at)
+			}
+		}
+	}
+	return next
 }
 
 // judge holds bytes from up to to against the states of a window.

@@ -28,6 +28,9 @@ type History struct {
 	Plan    ops.Plan
 	Records []ledger.Record // of op 0 and of each op that ended, in order
 	Started uint64          // the op that had begun last
+	// Doubtful is how many of the records, at their end, came after the drive had an error
+	// in store, which sync(2) does not tell of.
+	Doubtful int
 }
 
 // Unsupported says that an op is none that the kernel or the file system knows.
@@ -47,7 +50,7 @@ type past struct {
 	custom      floors
 	failed      int  // ops with an error that they do not allow
 	acked       int  // sync calls that succeeded
-	distrusted  bool // a sync call has failed
+	distrusted  bool // a sync call has failed, or may have
 	unsupported *Unsupported
 	renames     []renamed
 }
@@ -64,7 +67,7 @@ type renamed struct {
 func follow(h History, p Profile) (*past, error) {
 	f := &past{plan: h.Plan, profile: p, states: []*model.State{model.New()}, letter: newFloors(), custom: newFloors()}
 	last := uint64(0)
-	for _, r := range h.Records {
+	for i, r := range h.Records {
 		if r.Op == 0 {
 			continue
 		}
@@ -72,6 +75,9 @@ func follow(h History, p Profile) (*past, error) {
 			return nil, fmt.Errorf("judge: the ledger has a record of op %d, the plan %d ops", r.Op, len(h.Plan.Ops))
 		}
 		last = r.Op
+		if i >= len(h.Records)-h.Doubtful && h.Plan.Ops[r.Op-1].Verb == ops.Sync {
+			f.distrusted = true // it may have failed
+		}
 		if err := f.ended(h.Plan.Ops[r.Op-1], r); err != nil {
 			return nil, err
 		}

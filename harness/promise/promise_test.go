@@ -316,6 +316,35 @@ func listing(list []ops.Op) string {
 	return b.String()
 }
 
+// TestHole: a file of a TiB, of which some bytes were written, is judged at once, and a
+// byte that nobody wrote, in the middle of its hole, is found.
+func TestHole(t *testing.T) {
+	list := parse(t, "create a", "truncate a 1024GiB", "pwrite a 512GiB+5KiB", "fsync a")
+	s := after(t, list)
+	tree := render(after(t, parse(t, "create a")))
+	a := object(tree, "a")
+	a.Size, a.Blocks = 1<<40, 16
+	a.Pieces = []inspect.Piece{{Offset: 512 << 30, Length: 5 << 10, At: 0}}
+	tree.Data = make([]byte, 5<<10)
+	s.Get(1).Content.Read(tree.Data, 512<<30, seed)
+	if r := judge(t, done(list), ext4, tree); r.Broken() {
+		t.Errorf("as it was written: %s", say(r))
+	}
+	tree.Data[5<<10-1] ^= 1
+	if r := judge(t, done(list), ext4, tree); !strings.Contains(say(r), fmt.Sprint(" at byte ", 512<<30+5<<10-1)) {
+		t.Errorf("a byte that is another: %s", say(r))
+	}
+	a.Pieces = append(a.Pieces, inspect.Piece{Offset: 700 << 30, Length: 1, At: 5 << 10})
+	tree.Data = append(tree.Data, 1)
+	if r := judge(t, done(list), ext4, tree); !r.Broken() {
+		t.Errorf("a byte in a hole: %s", say(r))
+	}
+	a.Pieces, tree.Data = nil, nil
+	if r := judge(t, done(list), ext4, tree); !r.Broken() {
+		t.Errorf("nothing but zeros: %s", say(r))
+	}
+}
+
 // TestErrors: ops that fail.
 func TestErrors(t *testing.T) {
 	list := parse(t, "create a", "sync", "write a 4KiB", "fsync a", "fsync a", "sync")
@@ -328,6 +357,14 @@ func TestErrors(t *testing.T) {
 	h.Records[4].Errno = 0
 	if r := judge(t, h, ext4, tree); r.Counts.Lost == 0 {
 		t.Errorf("without a failure the loss is not seen: %s", say(r))
+	}
+	list = parse(t, "write a 4KiB", "sync", "fsync a")
+	h, tree = done(list), render(model.New())
+	if h.Doubtful = 3; judge(t, h, ext4, tree).Broken() {
+		t.Errorf("sync, which does not tell of the drive's error, promises: %s", say(judge(t, h, ext4, tree)))
+	}
+	if h.Doubtful = 1; judge(t, h, ext4, tree).Counts.Lost == 0 {
+		t.Error("what sync promised before the drive's first error is lost, and nothing is said")
 	}
 	h = done(parse(t, "write a 4KiB", "clone a b"))
 	h.Records[2].Errno = int32(unix.EOPNOTSUPP)

@@ -33,7 +33,7 @@ func (p *page) findings(calls []Call, full int) (folded bool) {
 func (p *page) unpromised(d *Document) {
 	first := true
 	for _, c := range d.Calls {
-		if !read(c) || c.Counts.Unpromised == 0 {
+		if !read(c) || c.Counts.Unpromised == 0 || c.Tree != nil { // of a tree each thing is told
 			continue
 		}
 		if first {
