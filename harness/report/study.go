@@ -22,11 +22,11 @@ type Study struct {
 	Runs        int // of each cell; of the one that was run most
 }
 
-// Studies sorts runs by what they belong to. Of several runs of a cell the medians
-// stand.
+// Studies sorts runs by what they belong to, and that by name. Of several runs of a
+// cell the medians stand.
 func Studies(docs []*Document) []Study {
 	var list []Study
-	for _, name := range distinct(docs, studyOf) {
+	for _, name := range slices.Sorted(slices.Values(distinct(docs, studyOf))) {
 		of := slices.DeleteFunc(slices.Clone(docs), func(d *Document) bool { return studyOf(d) != name })
 		list = append(list, study(name, of))
 	}
