@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -51,7 +52,8 @@ func drawOp(t *rapid.T) Op {
 		case argMode:
 			o.Mode = rapid.Uint32Range(0, 0o7777).Draw(t, "mode")
 		case argOwner:
-			o.UID, o.GID = rapid.Uint32().Draw(t, "uid"), rapid.Uint32().Draw(t, "gid")
+			id := rapid.Uint32Max(math.MaxUint32 - 1) // the one above is none, to chown(2)
+			o.UID, o.GID = id.Draw(t, "uid"), id.Draw(t, "gid")
 		case argTime:
 			o.Seconds = rapid.Int64Range(0, 1<<31-1).Draw(t, "seconds")
 		case argDelay:
