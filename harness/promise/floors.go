@@ -86,13 +86,8 @@ func raise(list []rangeFloor, r rangeFloor) (out []rangeFloor) {
 	return out
 }
 
-// promised sets the floors of a sync call that has succeeded. After one that failed
-// no success promises anything: an error is reported once, what could not be written
-// may be dropped, and a journal that was given up commits nothing (fsync(2), EIO).
+// promised sets the floors of a sync call that has succeeded, and is trusted.
 func (f *past) promised(o ops.Op) {
-	if f.distrusted {
-		return
-	}
 	switch o.Verb {
 	case ops.Syncfs, ops.Sync, ops.Freeze, ops.Remount:
 		for _, l := range []*floors{&f.letter, &f.custom} {

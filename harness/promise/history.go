@@ -51,6 +51,7 @@ type past struct {
 	failed      int  // ops with an error that they do not allow
 	acked       int  // sync calls that succeeded
 	distrusted  bool // a sync call has failed, or may have
+	doubted     []int
 	unsupported *Unsupported
 	renames     []renamed
 }
@@ -104,7 +105,11 @@ func (f *past) ended(o ops.Op, r ledger.Record) error {
 	f.now = len(f.states) - 1
 	if o.Syncs() {
 		f.acked++
-		f.promised(o)
+		if f.distrusted {
+			f.doubted = append(f.doubted, k)
+		} else {
+			f.promised(o)
+		}
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ func Judge(h History, p Profile, found Found) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	r := Result{Unsupported: f.unsupported, Findings: []Finding{}}
+	r := Result{Unsupported: f.unsupported, Findings: []Finding{}, Doubted: f.doubted}
 	r.Counts = Counts{Ops: int(h.Started), Syncs: f.acked, Failed: f.failed}
 	if f.unsupported != nil {
 		return r, nil

@@ -354,6 +354,9 @@ func TestErrors(t *testing.T) {
 	if r := judge(t, h, ext4, tree); r.Broken() || r.Counts.Failed != 1 {
 		t.Errorf("a sync call that succeeds after one that failed promises: %s", say(r))
 	}
+	if r := judge(t, h, ext4, tree); !slices.Equal(r.Doubted, []int{5, 6}) {
+		t.Errorf("doubted are the ops %v", r.Doubted)
+	}
 	h.Records[4].Errno = 0
 	if r := judge(t, h, ext4, tree); r.Counts.Lost == 0 {
 		t.Errorf("without a failure the loss is not seen: %s", say(r))

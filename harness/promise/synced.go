@@ -1,6 +1,8 @@
 package promise
 
 import (
+	"slices"
+
 	"powercut/guest/ops"
 	"powercut/harness/model"
 )
@@ -13,9 +15,10 @@ type Object struct {
 	Inode   model.ID
 }
 
-// Objects are those of each path that there ever was, "." included. Like Judge it fails
-// where guest and model contradict each other.
-func Objects(h History) (map[string]Object, error) {
+// Objects are those of each path that there ever was, "." included; the sync calls that
+// Judge doubted are passed over. Like Judge it fails where guest and model contradict
+// each other.
+func Objects(h History, doubted []int) (map[string]Object, error) {
 	f, err := follow(h, Profile{})
 	if err != nil {
 		return nil, err
@@ -39,7 +42,7 @@ func Objects(h History) (map[string]Object, error) {
 		}
 		old, was = s, is
 	}
-	synced, all := lastSyncs(h, f)
+	synced, all := lastSyncs(h, f, doubted)
 	for path, o := range list {
 		o.Synced, o.Inode = max(synced[leads[path]], all), leads[path]
 		list[path] = o
@@ -48,14 +51,14 @@ func Objects(h History) (map[string]Object, error) {
 }
 
 // lastSyncs are the last sync call on each inode, and the last one on everything.
-func lastSyncs(h History, f *past) (on map[model.ID]int, all int) {
+func lastSyncs(h History, f *past, doubted []int) (on map[model.ID]int, all int) {
 	on = map[model.ID]int{}
 	after := map[int]*model.State{} // by op
 	for _, s := range f.states[:f.now+1] {
 		after[s.Op] = s
 	}
 	for _, r := range h.Records {
-		if r.Op == 0 || r.Errno != 0 {
+		if r.Op == 0 || r.Errno != 0 || slices.Contains(doubted, int(r.Op)) {
 			continue
 		}
 		switch o := h.Plan.Ops[r.Op-1]; {

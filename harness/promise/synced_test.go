@@ -9,7 +9,7 @@ import (
 // of the inode, or of what the path leads to.
 func TestObjects(t *testing.T) {
 	list := parse(t, strings.Split("write a 1KiB; fsync a; write b 1KiB; fsync b; rename b a; mkdir d; write d/x 1KiB; open d/x as @h; fsync @h; unlink d/x", "; ")...)
-	got, err := Objects(done(list))
+	got, err := Objects(done(list), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,8 +24,13 @@ func TestObjects(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", path, got[path], o)
 		}
 	}
-	all, err := Objects(done(append(list, parse(t, "sync")...)))
+	list = append(list, parse(t, "sync")...)
+	all, err := Objects(done(list), nil)
 	if err != nil || all["d"].Synced != 11 || all["a"].Synced != 11 {
 		t.Errorf("after sync: %v, %v", all, err)
+	}
+	all, err = Objects(done(list), []int{11})
+	if err != nil || all["d"].Synced != 0 || all["a"].Synced != 4 {
+		t.Errorf("after a sync that is doubted: %v, %v", all, err)
 	}
 }

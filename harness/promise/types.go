@@ -48,6 +48,10 @@ type Result struct {
 	Counts      Counts       `json:"counts"`
 	Findings    []Finding    `json:"findings"` // the gravest first
 	Unsupported *Unsupported `json:"unsupported,omitempty"`
+	// Doubted are the ops, from 1, that are sync calls which succeeded after an error, and
+	// promise nothing: an error is reported once, what could not be written may be dropped,
+	// a journal that was given up commits nothing (fsync(2), EIO), and sync(2) tells of none.
+	Doubted []int `json:"doubted,omitempty"`
 }
 
 // Broken tells whether anything was lost that should not be, or found that may not be.

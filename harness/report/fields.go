@@ -138,6 +138,7 @@ func meanings() map[string]string {
 
 		"promise.Result.Counts":      "adds up",
 		"promise.Result.Findings":    "all that is not as it was at the cut, the gravest first",
+		"promise.Result.Doubted":     "the ops, from 1, that are sync calls which succeeded after an error of the drive or of a sync call, and so promise nothing",
 		"promise.Result.Unsupported": "the op that the kernel or the file system does not know; nothing is judged then",
 
 		"promise.Unsupported.Op":    "its number, from 1",

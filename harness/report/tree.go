@@ -22,10 +22,25 @@ func (p *page) trees(d *Document) {
 			}
 			p.treeFinding(d, f)
 		}
+		if list := c.Tree.Doubted; len(list) > 0 {
+			p.hang(4, amber, "not believed:", doubtedText(d, list))
+		}
 		if u := c.Tree.Unsupported; u != nil {
 			p.hang(4, amber, "not supported:", fmt.Sprintf("op %d, %s, failed with %s", u.Op, u.Text, u.Errno))
 		}
 	}
+}
+
+// doubtedText tells of the sync calls whose success is not believed.
+func doubtedText(d *Document, list []int) string {
+	text := fmt.Sprintf("op %d", list[0])
+	if list[0] <= len(d.Workload.Ops) {
+		text += " (" + d.Workload.Ops[list[0]-1] + ")"
+	}
+	if more := len(list) - 1; more > 0 {
+		text += " and " + plural(more, "later sync call")
+	}
+	return text + " succeeded after an error of the drive or of a sync call, and no success promises anything then"
 }
 
 // maxTreeFindings is how many findings are printed.

@@ -22,6 +22,7 @@ func ofOps() *Document {
 				{Class: promise.Promised, Path: "a", Aspect: "size", Found: "0", Want: "4096", Sync: 2},
 				{Class: promise.Unpromised, Path: "b", Aspect: "name", Found: "missing"},
 			},
+			Doubted:     []int{2, 3},
 			Unsupported: &promise.Unsupported{Op: 3, Text: "fsync .", Errno: "ENOSYS"},
 		},
 	}}
@@ -37,6 +38,7 @@ func TestTree(t *testing.T) {
 	for _, want := range []string{
 		"3 ops: write a 4KiB; fsync a; fsync .", "Lost: 1 promised, 0 customary, 1 neither. Never",
 		"lost, promised: a, size: 0, not 4096 (op 2: fsync a)", "lost, not promised: b, name: missing", "op 3, fsync ., failed with ENOSYS",
+		"not believed: op 2 (fsync a) and 1 later sync call succeeded",
 	} {
 		if flat := strings.Join(strings.Fields(b.String()), " "); !strings.Contains(flat, want) {
 			t.Errorf("no %q in\n%s", want, b.String())

@@ -45,7 +45,11 @@ func (c *Call) tree(dir string, plan ops.Plan, records []ledger.Record) error {
 		}
 		o, op := &c.Ops[r.Op-1], plan.Ops[r.Op-1]
 		o.Failed = r.Errno != 0 && !op.Allows(unix.ErrnoName(unix.Errno(r.Errno)))
-		if o.Acked = op.Syncs() && r.Errno == 0; o.Acked && known {
+		switch o.Acked = op.Syncs() && r.Errno == 0; {
+		case !o.Acked || !known:
+		case slices.Contains(c.Tree.Doubted, o.Number):
+			o.Class = verdict.Unpromised
+		default:
 			o.Class = verdict.Kept
 		}
 	}
@@ -66,7 +70,7 @@ func (c *Call) tree(dir string, plan ops.Plan, records []ledger.Record) error {
 
 // objects joins what was found, what was there, and what was said of each path.
 func (c *Call) objects(h promise.History, found inspect.Tree) error {
-	known, err := promise.Objects(h)
+	known, err := promise.Objects(h, c.Tree.Doubted)
 	if err != nil {
 		return err
 	}
