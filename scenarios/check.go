@@ -241,5 +241,8 @@ func (s Scenario) checkBounds(d *decoder, path string, bounds Bounds) error {
 }
 
 func (s Scenario) notMade(call workload.Call) string {
+	if s.Workload.Kind == OpsKind {
+		return fmt.Sprintf("%s: a workload of ops has no calls to tell apart; its bounds are for all of it", call)
+	}
 	return fmt.Sprintf("%s is not among workload.calls: %s", call, strings.Join(words(s.Workload.Calls...), ", "))
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -157,6 +158,9 @@ func (c *converter) convert(n ast.Node, depth int) (*node, error) {
 	case *ast.NullNode:
 		return &node{kind: absent, place: p}, nil
 	case *ast.StringNode:
+		if tk := n.GetToken(); tk.Type == token.StringType && strings.Contains(strings.TrimSpace(tk.Origin), "\t") {
+			return nil, p.errorf("has a tab in a text without quotes; write a space, or put the text in quotes") // the library drops it
+		}
 		return &node{kind: textual, text: n.Value, place: p}, nil
 	case *ast.LiteralNode:
 		return &node{kind: textual, text: n.Value.Value, place: p}, nil

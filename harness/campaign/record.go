@@ -213,7 +213,7 @@ func (w *watch) run(ctx context.Context, r *run, g *machine.Guest, p workload.Pl
 	talking, hangUp := context.WithCancel(ctx)
 	defer hangUp()
 	go func() { defer close(talk); talk <- w.converse(talking, r, g, p, acks) }()
-	err := w.follow(ctx, g, talk, acks)
+	err := w.follow(ctx, r, g, talk, acks)
 	w.wait.end(g)
 	if err := errors.Join(err, g.Kill()); err != nil {
 		return err
@@ -291,7 +291,7 @@ func (w *watch) converse(ctx context.Context, r *run, g *machine.Guest, p worklo
 
 // follow takes records until the world has stopped, and fails where anything but
 // the cut or the end of the workload ended it.
-func (w *watch) follow(ctx context.Context, g *machine.Guest, talk <-chan error, acks <-chan ledger.Record) error {
+func (w *watch) follow(ctx context.Context, r *run, g *machine.Guest, talk <-chan error, acks <-chan ledger.Record) error {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {
@@ -305,18 +305,33 @@ func (w *watch) follow(ctx context.Context, g *machine.Guest, talk <-chan error,
 			default:
 			}
 			if err != nil {
-				return g.Failure("run the workload", err)
+				return g.Failure("run the workload", r.late(w, err))
 			}
 			w.world.Stop("the workload had ended before the cut")
 			return nil
 		case <-ctx.Done():
-			return g.Failure("run the workload", ctx.Err())
+			return g.Failure("run the workload", r.late(w, ctx.Err()))
 		case <-tick.C:
 			if err := w.poll(acks); err != nil {
 				return err
 			}
 		}
 	}
+}
+
+// late adds to an error for lack of time where the workload was.
+func (r *run) late(w *watch, err error) error {
+	if !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	reached := "no op had begun"
+	if started, _ := w.counts(); started > 0 {
+		reached = fmt.Sprintf("the last op to begin was op %d", started)
+		if list := r.scenario.Workload.Ops; started <= uint64(len(list)) {
+			reached += ", " + list[started-1].String()
+		}
+	}
+	return fmt.Errorf("timeout: %s is over; %s: %w", r.scenario.Timeout, reached, err)
 }
 
 // poll takes new records and asks the trigger.

@@ -391,6 +391,10 @@ func TestHarnessFailures(t *testing.T) {
 			_, err := l.Run(ctx, load(t, "ext3-overwrite", "workload.calls=[fsync]", "timeout=2s"), 1)
 			return err
 		}, "deadline"},
+		{"ops that do not end in time", func() error {
+			_, err := l.Run(ctx, load(t, "generated", "workload.ops=[create a, wait 60s, fsync a]", "timeout=20s"), 1)
+			return err
+		}, "timeout: 20s is over; the last op to begin was op 2, wait 1m0s"},
 		{"a kernel that is none", func() error {
 			broken := *l
 			broken.Kernel = os.Args[0]
