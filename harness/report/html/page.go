@@ -52,16 +52,23 @@ func Write(w io.Writer, r *evidence.Run) error {
 }
 
 // Index writes a page that sums up several runs and leads to theirs: link names the
-// page of a run, relative to the index, or is empty where there is none.
+// page of a run, relative to the index, or is empty where there is none. What explorations
+// have found is read from the run folders.
 func Index(w io.Writer, docs []*report.Document, link func(*report.Document) string) error {
 	v := struct {
-		Docs []*report.Document
-		Rows []indexRow
-		Grid report.Grid
-		Held int
+		Docs   []*report.Document
+		Rows   []indexRow
+		Grid   report.Grid
+		Held   int
+		Broken int // states, of all explorations
 	}{Docs: docs, Grid: report.RunGrid(docs)}
 	for i, d := range docs {
-		v.Rows = append(v.Rows, indexRow{Link: link(d), Held: d.Held, Cells: v.Grid.Rows[i]})
+		e, err := evidence.ReadExplored(d)
+		if err != nil {
+			return err
+		}
+		v.Broken += e.Broken
+		v.Rows = append(v.Rows, indexRow{Link: link(d), Held: d.Held, Broken: e.Broken, Cells: v.Grid.Rows[i]})
 		if d.Held {
 			v.Held++
 		}
@@ -73,9 +80,10 @@ func Index(w io.Writer, docs []*report.Document, link func(*report.Document) str
 }
 
 type indexRow struct {
-	Link  string
-	Held  bool
-	Cells []report.Cell
+	Link   string
+	Held   bool
+	Broken int // states of its explorations
+	Cells  []report.Cell
 }
 
 // page is what the template shows.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -248,6 +249,11 @@ func TestShapes(t *testing.T) {
 func TestIndex(t *testing.T) {
 	held, broken := aRun(3).Document, aRun(3).Document
 	held.Held = true
+	held.Folder = t.TempDir()
+	dir := filepath.Join(held.Folder, held.Calls[0].Folder)
+	if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, explore.ReportFile), []byte(`{"broken": 3}`), 0o644)); err != nil {
+		t.Fatal(err)
+	}
 	var b bytes.Buffer
 	err := Index(&b, []*report.Document{held, broken}, func(d *report.Document) string {
 		return map[bool]string{true: "a/report.html"}[d.Held]
@@ -255,7 +261,8 @@ func TestIndex(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p := b.String(); !strings.Contains(p, "1 of 2 runs") || strings.Count(p, `<a href="a/report.html">ext4-overwrite</a>`) != 1 {
+	if p := b.String(); !strings.Contains(p, "1 of 2 runs") || strings.Count(p, `<a href="a/report.html">ext4-overwrite</a> <span class="bad">exploration: 3 states broken</span>`) != 1 ||
+		!strings.Contains(p, "1 of 2 runs held, 3 states broken") {
 		t.Errorf("%s", p)
 	}
 }
