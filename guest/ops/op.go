@@ -173,6 +173,8 @@ func Check(list []Op) error {
 			return fail(i, "", "the file system is frozen here, and %s waits until it is thawed; thaw it first", o.Verb)
 		case !frozen && o.Verb == Thaw && len(o.Allow) == 0:
 			return fail(i, "", "the file system is not frozen here; freeze it first")
+		case o.Has(Direct) && (o.Offset|o.Length)%sector != 0 && !o.Allows("EINVAL"): // open(2), O_DIRECT
+			return fail(i, Direct, "%s needs a range of whole sectors of %d bytes; if it may fail with another, end it with: allow EINVAL", Direct, sector)
 		}
 		frozen = o.Verb == Freeze || frozen && o.Verb != Thaw
 		for _, f := range o.files() {
@@ -192,6 +194,9 @@ func Check(list []Op) error {
 	}
 	return nil
 }
+
+// sector is what O_DIRECT reads and writes a multiple of, in bytes.
+const sector = 512
 
 // whileFrozen tells whether the op ends while the file system is frozen: it changes
 // nothing (freeze_super, fs/super.c of Linux).

@@ -167,6 +167,8 @@ func TestCheck(t *testing.T) {
 		{[]string{"freeze", "create a"}, "1 at 0: the file system is frozen here"},
 		{[]string{"freeze", "open a as @h O_CREAT"}, "1 at 0: the file system is frozen here"},
 		{[]string{"freeze", "thaw", "thaw"}, "2 at 0: the file system is not frozen here"},
+		{[]string{"create a", "pwrite a 0+100 O_DIRECT"}, "1 at 15: O_DIRECT needs a range of whole sectors"},
+		{[]string{"create a", "pwrite a 256+512 O_DIRECT O_DSYNC"}, "1 at 17: O_DIRECT needs a range of whole sectors"},
 		{many, "200 at 0: is op 201"},
 	} {
 		err, got := Check(parse(c.lines...)), ""
