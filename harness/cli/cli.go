@@ -87,6 +87,18 @@ func newParser(ctx context.Context, c *commands, s Streams, exit func(code int))
 	return parser
 }
 
+// meant is the command that a wrong command line was for, as it is typed: k's, or that of
+// the parser's error where it came to none.
+func meant(k *kong.Context, err error) string {
+	if wrong, ok := errors.AsType[*kong.ParseError](err); ok {
+		k = wrong.Context
+	}
+	if k != nil && k.Selected() != nil {
+		return k.Selected().FullPath()
+	}
+	return "powercut"
+}
+
 // Main runs the command line and returns the exit code.
 func Main(ctx context.Context, args []string, s Streams) (code int) {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, unix.SIGTERM, unix.SIGHUP)
@@ -105,7 +117,7 @@ func Main(ctx context.Context, args []string, s Streams) (code int) {
 		err = sound(k)
 	}
 	if err != nil {
-		fmt.Fprintf(s.Err, "powercut: %v\nTry: powercut --help\n", err)
+		fmt.Fprintf(s.Err, "powercut: %v\nTry: %s --help\n", err, meant(k, err))
 		return exitUsage
 	}
 	t := newTalk(c.talkFlags, s)
