@@ -180,7 +180,8 @@ func (c *runCommand) seeds() ([]uint64, error) {
 	return out, nil
 }
 
-// all runs every scenario with every seed, up to one that the harness cannot do.
+// all runs every scenario with every seed, up to one that the harness cannot do. One whose
+// module does not fit its kernel it passes over, and says so in the end.
 func (c *runCommand) all(ctx context.Context, s Streams, t *talk, list []scenarios.Scenario, seeds []uint64, r *format.Results) error {
 	binary, err := os.Executable()
 	if err != nil {
@@ -193,13 +194,19 @@ func (c *runCommand) all(ctx context.Context, s Streams, t *talk, list []scenari
 		Runs: c.Runs, Binary: binary, QEMU: c.QEMU, Kernel: c.Kernel, Modules: c.Modules, ModuleFiles: c.Module,
 		Params: c.KernelParam, SerialLedger: c.SerialLedger, QEMULog: c.QEMULog, Progress: progress,
 	}
+	var misfits []error
+cells:
 	for _, scenario := range list {
 		for _, seed := range seeds {
 			t.Info("run begins", "scenario", scenario.Name, "seed", seed)
 			doc, err := lab.Run(ctx, scenario, seed)
 			if err != nil {
 				r.Broken = append(r.Broken, format.Broken{Scenario: scenario.Name, Seed: seed, Err: err})
-				return err
+				if _, misfit := errors.AsType[*images.MisfitError](err); misfit {
+					misfits = append(misfits, fmt.Errorf("%s: not run: %w", scenario.Name, err))
+					continue cells
+				}
+				return errors.Join(append(misfits, err)...)
 			}
 			if err := keepPage(ctx, doc); err != nil { // the run is as good without it
 				t.Warn("no page for a browser", "error", err)
@@ -208,7 +215,7 @@ func (c *runCommand) all(ctx context.Context, s Streams, t *talk, list []scenari
 			r.Runs = append(r.Runs, doc)
 		}
 	}
-	return nil
+	return errors.Join(misfits...)
 }
 
 // print makes the reports. Where none of them goes to standard output, the tables do:
