@@ -8,7 +8,9 @@ import (
 	"path/filepath"
 
 	"powercut/guest/inspect"
+	"powercut/guest/ops"
 	"powercut/guest/wire"
+	"powercut/harness/blocklog"
 	"powercut/harness/crash"
 	"powercut/harness/machine"
 	"powercut/harness/promise"
@@ -48,23 +50,45 @@ func (r *run) judgeOps(ctx context.Context, rec *recording, state *crash.Image) 
 		return nil, r.fuaDropped()
 	}
 	c.Tree = &result
-	c.Counts = verdict.Counts{Ops: result.Counts.Ops, Acked: result.Counts.Syncs, Lost: result.Counts.Lost, Unpromised: result.Counts.Undone, Failed: result.Counts.Failed, Foreign: foreignFiles(result)}
+	c.Counts = OpsCounts(result)
 	c.Cut.Acked = uint64(c.Counts.Acked)
 	return c, errors.Join(writeJSON(filepath.Join(rec.folder, verdictFile), result), keepTree(rec, back))
 }
 
+// OpsCounts is what a verdict on a tree comes to, as that on a file is counted.
+func OpsCounts(r promise.Result) verdict.Counts {
+	return verdict.Counts{Ops: r.Counts.Ops, Acked: r.Counts.Syncs, Lost: r.Counts.Lost, Unpromised: r.Counts.Undone, Failed: r.Counts.Failed, Foreign: foreignFiles(r)}
+}
+
 // opsHistory is what the guest did.
 func (r *run) opsHistory(rec *recording) promise.History {
-	h := promise.History{Plan: r.scenario.OpsPlan(r.seed), Records: rec.history.Records, Started: rec.history.Started}
-	h.Doubtful = len(h.Records) - int(min(uint64(len(h.Records)), RecordsUntilError(rec.log.Events[:rec.cut.Position])))
+	return opsHistory(r.scenario.OpsPlan(r.seed), rec.history, rec.log.Events[:rec.cut.Position])
+}
+
+// opsHistory is a history of ops, with the log up to the cut.
+func opsHistory(p ops.Plan, was verdict.History, events []blocklog.Event) promise.History {
+	h := promise.History{Plan: p, Records: was.Records, Started: was.Started}
+	h.Doubtful = len(h.Records) - int(min(uint64(len(h.Records)), RecordsUntilError(events)))
 	return h
 }
 
 // profile is what the scenario's file system is known to do.
-func (r *run) profile() promise.Profile {
-	fs := r.scenario.Filesystem
-	return promise.ProfileOf(string(fs.Type), fs.Mkfs, fs.Mount)
+func (r *run) profile() promise.Profile { return profileOf(r.scenario) }
+
+func profileOf(s scenarios.Scenario) promise.Profile {
+	return promise.ProfileOf(string(s.Filesystem.Type), s.Filesystem.Mkfs, s.Filesystem.Mount)
 }
+
+// OpsHistory is History of a workload of ops.
+func (c *PastCall) OpsHistory(at int) promise.History {
+	return opsHistory(c.past.Scenario.OpsPlan(c.past.Document.Seed), c.History(at), c.Log.Events[:at])
+}
+
+// IsOps tells whether the workload is one of ops, which is judged by the whole tree.
+func (c *PastCall) IsOps() bool { return c.past.Scenario.Workload.Kind == scenarios.OpsKind }
+
+// Profile is what the run's file system is known to do.
+func (c *PastCall) Profile() promise.Profile { return profileOf(c.past.Scenario) }
 
 // cutOf says where the power went.
 func cutOf(rec *recording, state *crash.Image) report.Cut {
@@ -88,26 +112,27 @@ func foreignFiles(r promise.Result) (n int) {
 func (r *run) readTree(ctx context.Context, g *machine.Guest, _ *recording) (*recovery, error) {
 	back := &recovery{}
 	var err error
-	back.verdict, back.found, err = inspectTree(ctx, g, r.recoveryMount(), Console{Path: g.ConsolePath()})
+	back.verdict, back.found, _, err = InspectTree(ctx, g, r.recoveryMount(), Console{Path: g.ConsolePath()})
 	return back, err
 }
 
-// inspectTree has a guest recover its drive, and read the whole tree.
-func inspectTree(ctx context.Context, g *machine.Guest, m wire.Mount, console Console) (verdict.Recovery, promise.Found, error) {
+// InspectTree has a guest recover its drive, and read the whole tree. The survivor tells
+// how long that took.
+func InspectTree(ctx context.Context, g *machine.Guest, m wire.Mount, console Console) (verdict.Recovery, promise.Found, wire.Survivor, error) {
 	told, err := g.Inspect(ctx, m)
 	found := promise.Found{Tree: &told.Tree, Work: told.Work}
 	if len(told.Tree.Objects) == 0 {
 		found.Tree = &inspect.Tree{Objects: []inspect.Object{{Path: "."}}}
 	}
 	if err != nil {
-		return verdict.Recovery{}, found, err
+		return verdict.Recovery{}, found, told.Survivor, err
 	}
 	for _, f := range console.trouble() {
 		if complains(f) {
 			found.Kernel = append(found.Kernel, f.Text)
 		}
 	}
-	return JudgeRecovery(told.Survivor, console), found, nil
+	return JudgeRecovery(told.Survivor, console), found, told.Survivor, nil
 }
 
 // keepTree keeps the recovered tree in the run folder.

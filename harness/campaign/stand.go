@@ -75,7 +75,8 @@ func (s *Stand) Honest(base io.ReaderAt, log *blocklog.Writer) *disk.Drive {
 // Recover has a guest recover its drive, and says what it found. What goes wrong in the
 // guest is a verdict; limit is how long it had, of which ctx is the rest.
 func (s *Stand) Recover(ctx context.Context, g *machine.Guest, console Console) (verdict.Recovery, promise.Found, error) {
-	return inspectTree(ctx, g, s.run.recoveryMount(), console)
+	v, found, _, err := InspectTree(ctx, g, s.run.recoveryMount(), console)
+	return v, found, err
 }
 
 // Profile is what the file system is known to do.

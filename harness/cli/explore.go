@@ -184,8 +184,6 @@ func (c *exploreCommand) explorable(s scenarios.Scenario) error {
 	switch {
 	case s.Drive.Backend != scenarios.NBD:
 		return fmt.Errorf("scenario %s: an image file keeps no record of what reached it, so it has no states to explore", s.Name)
-	case s.Workload.Kind == scenarios.OpsKind:
-		return fmt.Errorf("scenario %s: operations are judged by the whole tree that they leave, and a checker reads one file; 'powercut run' judges one cut of them", s.Name)
 	case c.Fsck && s.Filesystem.ExternalJournal > 0:
 		return fmt.Errorf("--fsck: scenario %s has its journal on a disk of its own, and the checker is given one disk; leave --fsck out", s.Name)
 	case s.Drive.DropsFUA():

@@ -15,6 +15,7 @@ import (
 	"powercut/harness/crash"
 	"powercut/harness/disk"
 	"powercut/harness/machine"
+	"powercut/harness/promise"
 	"powercut/harness/verdict"
 )
 
@@ -34,6 +35,7 @@ func (c *checker) limit() time.Duration {
 // history.
 type outcome struct {
 	recovery verdict.Recovery
+	tree     *promise.Found // of a workload of ops, of which there is no file; nil for others
 	exists   bool
 	size     int64 // of the file
 	rounding int64 // see verdict.Survivors
@@ -161,6 +163,10 @@ func (c *checker) recover(ctx context.Context) (*outcome, []uint64, *wire.Watche
 	limited, cancel := context.WithTimeout(ctx, c.limit())
 	defer cancel()
 	console := campaign.Console{Path: filepath.Join(c.folder, machine.ConsoleFile), From: c.said}
+	if c.subject.Call.IsOps() {
+		o, err := c.inspect(ctx, limited, console)
+		return o, nil, nil, err
+	}
 	told, digests, err := c.guest.Digest(limited, c.subject.Mount, c.subject.Call.Plan, blockSize)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -181,8 +187,30 @@ func (c *checker) recover(ctx context.Context) (*outcome, []uint64, *wire.Watche
 			o.rounding = told.BlockSize
 		}
 	}
-	o.times = phases{Fsck: time.Duration(told.FsckTime), Mount: time.Duration(told.MountTime), Read: time.Duration(told.ReadTime)}
+	o.times = phasesOf(told)
 	return o, digests, told.Watched, nil
+}
+
+// inspect asks the guest for the whole tree. Within limited it is to answer.
+func (c *checker) inspect(ctx, limited context.Context, console campaign.Console) (*outcome, error) {
+	v, found, told, err := campaign.InspectTree(limited, c.guest, c.subject.Mount, console)
+	c.spoke()
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		v, err = campaign.Explain(limited, console, c.limit(), err)
+	}
+	o := &outcome{recovery: v, times: phasesOf(told)}
+	if v.Class == verdict.Recovered {
+		o.tree = &found
+	}
+	return o, err
+}
+
+// phasesOf is the time of the guest.
+func phasesOf(told wire.Survivor) phases {
+	return phases{Fsck: time.Duration(told.FsckTime), Mount: time.Duration(told.MountTime), Read: time.Duration(told.ReadTime)}
 }
 
 // spoke tells whether the guest's kernel has said anything since it was asked last.

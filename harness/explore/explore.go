@@ -28,6 +28,7 @@ import (
 	"powercut/harness/campaign"
 	"powercut/harness/crash"
 	"powercut/harness/machine"
+	"powercut/harness/promise"
 	"powercut/harness/trace"
 	"powercut/harness/verdict"
 )
@@ -78,12 +79,18 @@ const (
 // in the same way.
 type Verdict struct {
 	Recovery verdict.Recovery
-	Result   *verdict.Result // nil where nothing was read back
+	Result   *verdict.Result // nil where nothing was read back, and of a tree
+	Tree     *promise.Result // of a workload of ops; nil where nothing was read back
 	Runs     []Run           // of its ops
 }
 
 // Broken tells whether a promise was broken, or the file system not recovered.
-func (v Verdict) Broken() bool { return v.Result == nil || v.Result.Broken() }
+func (v Verdict) Broken() bool {
+	if v.Tree != nil {
+		return v.Tree.Broken()
+	}
+	return v.Result == nil || v.Result.Broken()
+}
 
 // confirmed is how many outcomes that break a promise are confirmed by a fresh guest.
 const confirmed = 3
@@ -182,6 +189,9 @@ func (e *exploration) static() error {
 		return err
 	}
 	e.journal = journal{extents: tr.Journal, block: tr.BlockSize, first: tr.LogFrom}
+	if e.subject.Call.IsOps() {
+		return nil // what a sync call of ops is about, the log alone does not tell
+	}
 	for _, c := range tr.Covers {
 		if !c.Durable && c.Reason != trace.NoData {
 			e.report.Uncovered = append(e.report.Uncovered, Uncovered{Op: c.Op, Position: c.AckAt, Reason: string(c.Reason), Why: c.Why})
@@ -271,8 +281,7 @@ func (e *exploration) take(ctx context.Context, s crash.State) error {
 				e.checked(o)
 				how = Checked
 			}
-			e.decide(j, o, how)
-			return true, nil
+			return true, e.decide(j, o, how)
 		}
 		if waiting, ok := e.flying[content]; ok {
 			e.flying[content] = append(waiting, j)
@@ -317,7 +326,9 @@ func (e *exploration) prune(j job) (bool, error) {
 	}
 	e.report.States.Distinct++
 	e.index.equal[j.content] = o
-	e.decide(j, o, Pruned)
+	if err := e.decide(j, o, Pruned); err != nil {
+		return false, err
+	}
 	if e.report.States.Pruned%audited == 0 {
 		e.later = append(e.later, job{state: j.state, expected: o})
 	}
@@ -376,7 +387,9 @@ func (e *exploration) receive(r result) error {
 		if i == 0 {
 			how = Checked
 		}
-		e.decide(j, r.outcome, how)
+		if err := e.decide(j, r.outcome, how); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -410,7 +423,7 @@ func (e *exploration) compare(r result) error {
 }
 
 // decide judges a state by an outcome.
-func (e *exploration) decide(j job, o *outcome, how How) {
+func (e *exploration) decide(j job, o *outcome, how How) error {
 	switch how {
 	case Equal:
 		e.report.States.Equal++
@@ -418,7 +431,10 @@ func (e *exploration) decide(j job, o *outcome, how How) {
 		e.report.States.Pruned++
 	}
 	h := e.subject.Call.History(j.state.Cut)
-	v := e.judge(h, o)
+	v, err := e.judge(h, j.state.Cut, o)
+	if err != nil {
+		return err
+	}
 	if e.options.Each != nil {
 		e.options.Each(j.state, how, v)
 	}
@@ -435,20 +451,29 @@ func (e *exploration) decide(j job, o *outcome, how How) {
 	if e.options.Decided != nil {
 		e.options.Decided(e.report.States.Decided())
 	}
+	return nil
 }
 
-// judge holds an outcome against a history.
-func (e *exploration) judge(h verdict.History, o *outcome) Verdict {
+// judge holds an outcome against what had been done at a position.
+func (e *exploration) judge(h verdict.History, at int, o *outcome) (Verdict, error) {
 	if o.recovery.Class != verdict.Recovered {
-		return Verdict{Recovery: o.recovery}
+		return Verdict{Recovery: o.recovery}, nil
 	}
 	key := judged{outcome: o.key, started: h.Started, acked: uint64(len(h.Records))}
 	v, ok := e.verdicts[key]
-	if !ok {
+	if ok {
+		return v, nil
+	}
+	if o.tree != nil {
+		var err error
+		if v, err = e.judgeTree(at, o); err != nil {
+			return v, err
+		}
+	} else {
 		result := verdict.Judge(h, o.survivors(e.contents))
 		v = Verdict{Recovery: o.recovery, Result: &result, Runs: runsOf(result.Ops)}
 		result.Ops, _ = broken(&result) // the others are many, and of no use
-		e.verdicts[key] = v
 	}
-	return v
+	e.verdicts[key] = v
+	return v, nil
 }

@@ -24,6 +24,7 @@ func (o *outcome) finish() {
 		b = binary.LittleEndian.AppendUint64(b, uint64(r.Op))
 		b = binary.LittleEndian.AppendUint64(b, r.digest)
 	}
+	b = append(b, treeKey(o.tree)...)
 	o.key = xxhash.Sum64(b)
 }
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"powercut/guest/ops"
+	"powercut/harness/promise"
 	"powercut/harness/verdict"
 )
 
@@ -29,8 +31,9 @@ const ReportFile = "explored.json"
 type Report struct {
 	Call      string      `json:"call"`
 	Seed      uint64      `json:"seed"`
-	Positions int         `json:"positions"` // of the log, each of which is a cut
-	Uncovered []Uncovered `json:"uncovered"` // by the log alone
+	Positions int         `json:"positions"`      // of the log, each of which is a cut
+	Tree      bool        `json:"tree,omitempty"` // states are judged by the whole tree: the workload is one of ops
+	Uncovered []Uncovered `json:"uncovered"`      // by the log alone; not of a tree
 	States    States      `json:"states"`
 	Broken    int         `json:"broken"` // states that break a promise, or do not recover
 	// Violations are the first of these.
@@ -46,6 +49,8 @@ type Report struct {
 	Ended   End     `json:"ended"`
 	Seconds float64 `json:"seconds"`
 	Checks  Checks  `json:"checks"`
+
+	ops []ops.Op // of a workload of ops
 }
 
 // Fsck is what the file system's own checker had to say of recovered states.
@@ -125,7 +130,9 @@ type Violation struct {
 	// Ops are the first ops that are lost or foreign.
 	Ops  []verdict.OpVerdict `json:"ops"`
 	Runs []Run               `json:"runs,omitempty"` // all ops; none where nothing was read back
-	Text string              `json:"text"`
+	// Findings are the first of a workload of ops.
+	Findings []promise.Finding `json:"findings,omitempty"`
+	Text     string            `json:"text"`
 }
 
 // Run is a row of ops with one verdict.
@@ -154,10 +161,14 @@ const (
 )
 
 func newReport(s *Subject, o Options) *Report {
-	return &Report{
-		Call: string(s.Call.Plan.Call), Seed: o.Seed, Positions: s.Call.Cut + 1,
+	r := &Report{
+		Call: string(s.Call.Plan.Call), Tree: s.Call.IsOps(), Seed: o.Seed, Positions: s.Call.Cut + 1,
 		Uncovered: []Uncovered{}, Violations: []Violation{},
 	}
+	if r.Tree {
+		r.ops = s.Call.OpsHistory(0).Plan.Ops
+	}
+	return r
 }
 
 // count adds the times of a check.
@@ -175,12 +186,15 @@ func (r *Report) violation(j job, h verdict.History, v Verdict, how How, second 
 		Number: j.number, State: j.state.String(), How: how, Started: h.Started, Acked: max(0, len(h.Records)-1),
 		Recovery: v.Recovery, Ops: []verdict.OpVerdict{}, Fsck: second, sound: !v.Broken(),
 	}
-	if v.Result == nil {
+	switch {
+	case v.Tree != nil:
+		out.ofTree(v.Tree, r.ops, h.Records)
+	case v.Result == nil:
 		out.Text = fmt.Sprintf("%s: %s", v.Recovery.Class, v.Recovery.Detail)
 		if n := len(v.Recovery.Console); n > 0 {
 			out.Text += "; the kernel said last: " + v.Recovery.Console[n-1]
 		}
-	} else {
+	default:
 		out.Counts = v.Result.Counts
 		out.Ops, out.Text = broken(v.Result)
 		out.Runs = v.Runs
@@ -296,6 +310,9 @@ const (
 )
 
 func (r *Report) writeUncovered(b *strings.Builder) {
+	if r.Tree {
+		return
+	}
 	if len(r.Uncovered) == 0 {
 		b.WriteString("  by the log alone: the data of each acknowledged op was durable at its ack\n")
 		return

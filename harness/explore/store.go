@@ -13,6 +13,7 @@ import (
 
 	"powercut/guest/workload"
 	"powercut/harness/crash"
+	"powercut/harness/promise"
 	"powercut/harness/verdict"
 )
 
@@ -38,6 +39,9 @@ type kept struct {
 	Plain  []keptPlain `json:"plain,omitempty"`
 	Blind  string      `json:"blind,omitempty"`
 	Second string      `json:"second,omitempty"`
+	// Of a workload of ops, instead of a file: the tree, and the bytes of its files.
+	Tree *promise.Found `json:"tree,omitempty"`
+	Data []byte         `json:"data,omitempty"`
 }
 
 // keptPlain is some plain blocks of the file.
@@ -156,15 +160,21 @@ func (s *Store) write(v any) error {
 	return err
 }
 
-// add keeps an outcome, if its file follows from the plan: others' bytes are not kept, and
-// they are checked again.
+// maxKept is how many bytes of the files of a tree are kept.
+const maxKept = 1 << 20
+
+// add keeps an outcome, if its file follows from the plan, or its tree is no large one: others
+// are not kept, and are checked again.
 func (s *Store) add(content uint64, o *outcome) error {
-	if s == nil || !o.file.planned() {
+	if s == nil || !o.file.planned() || o.tree != nil && len(o.tree.Tree.Data) > maxKept {
 		return nil
 	}
 	k := kept{
 		Content: content, Recovery: o.recovery, Exists: o.exists, Size: o.size, Rounding: o.rounding, File: o.file.rows,
 		Needed: o.needed, Hash: o.hash, Blind: o.blind, Second: o.second,
+	}
+	if o.tree != nil {
+		k.Tree, k.Data = o.tree, o.tree.Tree.Data
 	}
 	for _, p := range o.plain {
 		k.Plain = append(k.Plain, keptPlain{Block: p.block, Length: p.length, Places: p.places, Held: p.held})
@@ -199,7 +209,10 @@ func (e *exploration) resume() {
 func (k *kept) outcome(limit int64, changed func(offset, length int64) []crash.Row) *outcome {
 	o := &outcome{
 		recovery: k.Recovery, exists: k.Exists, size: k.Size, rounding: k.Rounding, file: file{size: min(k.Size, limit), rows: k.File},
-		needed: k.Needed, hash: k.Hash, blind: k.Blind, second: k.Second,
+		needed: k.Needed, hash: k.Hash, blind: k.Blind, second: k.Second, tree: k.Tree,
+	}
+	if o.tree != nil {
+		o.tree.Tree.Data = k.Data
 	}
 	for _, p := range k.Plain {
 		o.plain = append(o.plain, plain{block: p.Block, length: p.Length, places: p.Places, sectors: sectorsOf(p.Places, changed), held: p.Held})

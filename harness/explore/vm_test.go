@@ -38,14 +38,24 @@ func states(t *testing.T, few int) int {
 	return n
 }
 
-// recorded runs a scenario with some values changed, and opens its one call.
+// recorded runs a few ops of a scenario with some values changed, and opens its one call.
 func recorded(t *testing.T, name string, set ...string) (*Subject, *report.Document) {
+	t.Helper()
+	return recordedAs(t, name, append([]string{"workload.count=40", "cut={random: 30-40}", "workload.calls=[fsync]"}, set...)...)
+}
+
+// operations are what a workload of kind ops does here: names, links and bytes change, and
+// some are synced.
+const operations = "workload.ops=[mkdir d, write d/a 16KiB, fsync d/a, rename d/a d/b, write d/a 4KiB, fsync d/a, link d/b c, setxattr c user.x 1, fsync .]"
+
+// recordedAs runs a scenario with some values changed, and opens its one call.
+func recordedAs(t *testing.T, name string, set ...string) (*Subject, *report.Document) {
 	t.Helper()
 	if _, err := qemu.Version(t.Context(), ""); err != nil {
 		t.Skipf("no virtual machine can be run here: %v", err)
 	}
 	var overrides []scenarios.Override
-	for _, text := range append([]string{"workload.count=40", "cut={random: 30-40}", "workload.calls=[fsync]"}, set...) {
+	for _, text := range set {
 		o, err := scenarios.ParseOverride(text)
 		if err != nil {
 			t.Fatal(err)
@@ -108,10 +118,16 @@ func TestPruningChangesNoVerdict(t *testing.T) {
 			"filesystem.external-journal=8MiB", "filesystem.mount=dioread_lock", "workload.kind=append", "workload.bytes=5000", "workload.stride=5000", "drive.faults=[flush-ignored range=64MiB+8MiB]",
 		}, true},
 		// Of a file of so many blocks each op changes some, and not all that lie side by side.
-		"without barriers": {"barrier-off", []string{"workload.size=2MiB", "workload.bytes=20000", "workload.stride=65536"}, true},
+		"without barriers":            {"barrier-off", []string{"workload.size=2MiB", "workload.bytes=20000", "workload.stride=65536"}, true},
+		"operations":                  {"generated", []string{operations}, false},
+		"operations without barriers": {"generated", []string{operations, "filesystem.mount=barrier=0", "expect.lost=some"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, _ := recorded(t, test.scenario, append(test.set, "filesystem.size=64MiB", "drive.sector=512", fmt.Sprint("workload.count=", ops), fmt.Sprintf("cut={op: %d}", ops))...)
+			set := append(test.set, "filesystem.size=64MiB", "drive.sector=512")
+			if test.scenario != "generated" {
+				set = append(set, "workload.calls=[fsync]", fmt.Sprint("workload.count=", ops), fmt.Sprintf("cut={op: %d}", ops))
+			}
+			s, _ := recordedAs(t, test.scenario, set...)
 			verdicts := func(every bool) (map[string]Verdict, *Report) {
 				out := map[string]Verdict{}
 				r := explored(t, s, Options{States: states(t, 250), Every: every, Each: func(s crash.State, _ How, v Verdict) { out[s.String()] = v }})
@@ -155,12 +171,18 @@ func TestPlanted(t *testing.T) {
 		{"flush-ignored", nil, true},
 		{"cache-unadvertised", nil, true},
 		{"ext4-overwrite", []string{"drive.bus=scsi-hd", "drive.write-cache=off", "drive.faults=[fua-ignored]"}, true},
+		{"generated", []string{operations, "filesystem.mount=barrier=0"}, false},
+		{"generated", []string{operations, "filesystem.type=xfs", "filesystem.size=320MiB", "drive.faults=[flush-ignored]"}, false},
 		{"ext3-append", []string{
 			"drive.write-cache=on", "drive.timing=none", "expect={}", "workload.calls=[fdatasync]", "guest.module=ext4-fdatasync-skips-all",
 		}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s, _ := recorded(t, c.name, append(c.set, "filesystem.size=64MiB")...)
+			record := recorded
+			if c.name == "generated" {
+				record = recordedAs
+			}
+			s, _ := record(t, c.name, append([]string{"filesystem.size=64MiB"}, c.set...)...)
 			r := explored(t, s, Options{States: 20})
 			if r.Broken == 0 || r.Confirmed == 0 || (len(r.Uncovered) > 0) != c.data {
 				t.Errorf("%d of %d states are broken, %d outcomes confirmed, %d ops uncovered", r.Broken, r.States.Cut, r.Confirmed, len(r.Uncovered))
@@ -197,6 +219,33 @@ func TestLikeAKill(t *testing.T) {
 		if c.forks != 1 {
 			t.Errorf("%s: %d guests, want one", name, c.forks)
 		}
+	}
+}
+
+// TestOperations: no state of file systems that keep their promises breaks one, whatever a
+// workload of ops does to names and links, and an exploration that goes on checks nothing twice.
+func TestOperations(t *testing.T) {
+	for _, fs := range []string{"ext3", "xfs", "btrfs", "f2fs"} {
+		t.Run(fs, func(t *testing.T) {
+			s, _ := recordedAs(t, "generated", operations, "filesystem.type="+fs)
+			path := filepath.Join(t.TempDir(), "outcomes")
+			store, err := OpenStore(path, s.Identity(), false, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := explored(t, s, Options{States: states(t, 300), Store: store})
+			if r.Broken > 0 || r.States.Cut < 200 || r.States.Checked < 3 {
+				t.Errorf("%d broken, %+v: %+v", r.Broken, r.States, r.Violations)
+			}
+			store.Close()
+			if store, err = OpenStore(path, s.Identity(), false, true); err != nil {
+				t.Fatal(err)
+			}
+			defer store.Close()
+			if again := explored(t, s, Options{States: r.States.Cut, Store: store}); again.States.Checked > again.States.Resumed+2 || again.Broken > 0 {
+				t.Errorf("resumed: %+v after %+v", again.States, r.States)
+			}
+		})
 	}
 }
 
