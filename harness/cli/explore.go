@@ -36,7 +36,7 @@ type exploreCommand struct {
 // Help says what is explored, and what the exit code means.
 func (*exploreCommand) Help() string {
 	return "Every position of a run's block log is a cut, and at each anything that a power cut may leave of the volatile writes is a state. " +
-		"Each is recovered by a real guest, unless an equal one was, and judged by what had been acknowledged there. First come the acks with all that is volatile lost. " +
+		"Each is recovered by a real guest, unless an equal one was, and judged by what had been acknowledged there; of operations the whole tree is. First come the acks with all that is volatile lost. " +
 		"Exits with 0 where no state that was decided breaks a promise, with 1 where one does, or does not recover. " +
 		"The first violation of each call is then reduced to the earliest cut and the fewest missing writes that fail in the same way, and kept in CALL/violation.tar.zst, for 'powercut replay'. " +
 		"What was found is in CALL/explored.json of the run folder; 'powercut log state' makes an image of a state."

@@ -27,7 +27,7 @@ import (
 type History struct {
 	Plan    ops.Plan
 	Records []ledger.Record // of op 0 and of each op that ended, in order
-	Started uint64          // the op that had begun last
+	Started uint64          // the op that had begun last, or may have
 	// Doubtful is how many of the records, at their end, came after the drive had an error
 	// in store, which sync(2) does not tell of.
 	Doubtful int
@@ -83,10 +83,24 @@ func follow(h History, p Profile) (*past, error) {
 			return nil, err
 		}
 	}
-	if n := last + 1; n <= h.Started && n <= uint64(len(h.Plan.Ops)) {
-		f.perhaps(h.Plan.Ops[n-1], int(n))
-	}
+	f.underWay(last+1, h.Started)
 	return f, nil
+}
+
+// underWay follows the ops from one to another, which may have happened, in that order: one,
+// but where a ledger comes late, more.
+func (f *past) underWay(from, to uint64) {
+	now := f.now
+	for n := from; n <= min(to, uint64(len(f.plan.Ops))); n++ {
+		o, known := f.plan.Ops[n-1], len(f.states)
+		switch f.perhaps(o, int(n)); {
+		case len(f.states) > known:
+			f.now = len(f.states) - 1
+		case len(o.Allow) == 0:
+			to = n // it fails, and is the last
+		}
+	}
+	f.now = now
 }
 
 // ended follows an op that has ended.

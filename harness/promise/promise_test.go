@@ -369,6 +369,15 @@ func TestErrors(t *testing.T) {
 	if h.Doubtful = 1; judge(t, h, ext4, tree).Counts.Lost == 0 {
 		t.Error("what sync promised before the drive's first error is lost, and nothing is said")
 	}
+	list = parse(t, "create a", "sync", "write a 4KiB", "rename a b", "create a", "unlink c allow ENOENT", "link b c")
+	h, tree = done(list), render(after(t, list))
+	h.Records = h.Records[:3] // up to op 2
+	if r := judge(t, h, ext4, tree); r.Broken() {
+		t.Errorf("ops that may have happened, which a late ledger does not tell of: %s", say(r))
+	}
+	if h.Started = 3; !judge(t, h, ext4, tree).Broken() {
+		t.Error("names of ops that had not begun are found, and nothing is said")
+	}
 	h = done(parse(t, "write a 4KiB", "clone a b"))
 	h.Records[2].Errno = int32(unix.EOPNOTSUPP)
 	if r := judge(t, h, ext4, tree); r.Unsupported == nil || r.Unsupported.Op != 2 {
