@@ -189,8 +189,8 @@ func (e *exploration) static() error {
 		return err
 	}
 	e.journal = journal{extents: tr.Journal, block: tr.BlockSize, first: tr.LogFrom}
-	if e.subject.Call.IsOps() {
-		return nil // what a sync call of ops is about, the log alone does not tell
+	if e.subject.Call.IsOps() { // what a sync call of ops is about, the log alone does not tell
+		return e.supported()
 	}
 	for _, c := range tr.Covers {
 		if !c.Durable && c.Reason != trace.NoData {

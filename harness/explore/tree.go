@@ -9,6 +9,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"powercut/guest/inspect"
 	"powercut/guest/ledger"
 	"powercut/guest/ops"
 	"powercut/harness/campaign"
@@ -32,6 +33,16 @@ func treeKey(found *promise.Found) []byte {
 		panic(err) // it came as JSON
 	}
 	return binary.LittleEndian.AppendUint64(b, xxhash.Sum64(found.Tree.Data))
+}
+
+// supported fails where an op of the run is not supported: nothing is judged then.
+func (e *exploration) supported() error {
+	c := e.subject.Call
+	r, err := promise.Judge(c.OpsHistory(c.Cut), c.Profile(), promise.Found{Tree: &inspect.Tree{Objects: []inspect.Object{{Path: "."}}}})
+	if u := r.Unsupported; u != nil {
+		err = fmt.Errorf("explore: op %d, %s, is not supported by this kernel and file system (%s), and nothing of such a run is judged", u.Op, u.Text, u.Errno)
+	}
+	return err
 }
 
 // judgeTree holds the tree of an outcome against what the ops before a position promised.

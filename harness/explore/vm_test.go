@@ -249,6 +249,15 @@ func TestOperations(t *testing.T) {
 	}
 }
 
+// TestUnsupported: nothing is said of the states of a run with an op that is not supported.
+func TestUnsupported(t *testing.T) {
+	s, _ := recordedAs(t, "generated", "workload.ops=[write a 4KiB, fsync a, clone a b, fsync b]", "filesystem.size=64MiB")
+	r, err := Explore(t.Context(), s, Options{States: 5, Jobs: 1})
+	if err == nil || !strings.Contains(err.Error(), "op 3, clone a b, is not supported") || r.States.Cut > 0 {
+		t.Errorf("%v, %+v", err, r.States)
+	}
+}
+
 // newChecker returns a checker of its own, which notes nothing of what is read.
 func newChecker(s *Subject) *checker {
 	return &checker{
