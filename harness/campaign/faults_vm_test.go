@@ -230,6 +230,30 @@ func TestSyncSwallows(t *testing.T) {
 	}
 }
 
+// TestSyncBeforeTheError: what sync acknowledged before the drive's first error is promised, and
+// what it acknowledged after that is not.
+func TestSyncBeforeTheError(t *testing.T) {
+	s := load(t, "barrier-off", "workload.calls=[sync]", "drive.faults=[eio write nth=60 tries=1]", "cut={op: 30}")
+	c := runScenario(t, newLab(t), s, 2).Calls[0]
+	if c.Counts.Lost < 3 || c.Counts.Unpromised < 3 {
+		t.Errorf("lost %d, not promised %d", c.Counts.Lost, c.Counts.Unpromised)
+	}
+}
+
+// TestOverwritesInPlace: where data is not, sync_file_range and O_DIRECT promise nothing.
+func TestOverwritesInPlace(t *testing.T) {
+	for set, want := range map[string]bool{
+		"ext4": true, "ext2": true, "xfs": true, "jfs": true, "f2fs": false, "nilfs2": false, "btrfs": false,
+		"ext3 filesystem.mount=data=journal": false, "ext4 filesystem.mkfs=[-O, inline_data]": false,
+		"btrfs filesystem.mount=nodatacow": true, "btrfs filesystem.mount=nodatacow workload.size=2KiB workload.bytes=512 workload.stride=512": false,
+	} {
+		s := load(t, "barrier-on", append([]string{"filesystem.size=320MiB", "drive.write-cache=off"}, strings.Fields(strings.ReplaceAll("filesystem.type="+set, ", ", ","))...)...)
+		if got := inPlace(s); got != want {
+			t.Errorf("%s: %t", set, got)
+		}
+	}
+}
+
 // TestLargeTree: a guest reads as many bytes of files as it may, and more than it has
 // memory for.
 func TestLargeTree(t *testing.T) {

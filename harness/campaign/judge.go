@@ -72,7 +72,6 @@ func judgeSurvivors(c *report.Call, rec *recording, back *recovery, tr *trace.Tr
 		defer func() { err = errors.Join(err, content.Close()) }()
 		survivors.Data = content
 	}
-	rec.history.Erred = rec.erred()
 	result = verdict.Judge(rec.history, survivors)
 	c.Counts = result.Counts
 	if !recovered { // nothing was read back: nothing is known of any op

@@ -91,6 +91,7 @@ type PastCall struct {
 	Cut int
 
 	past   *Past
+	erred  int    // the event see firstError
 	reason string // of the cut; empty where the harness died before it could say
 	drive  wire.FoundDrive
 }
@@ -131,6 +132,7 @@ func (p *Past) Call(plan workload.Plan) (*PastCall, error) {
 	if c.Log, c.Damage, err = salvageLog(filepath.Join(c.Folder, logFile), p.Scenario.Drive); err != nil {
 		return nil, err
 	}
+	c.erred = firstError(c.Log.Events)
 	c.Started, c.reason, c.drive = cut.Started, cut.Reason, cut.Drive
 	if c.Cut = cut.Position; c.Cut < 0 || c.Cut > len(c.Log.Events) {
 		c.Cut = len(c.Log.Events)
@@ -142,10 +144,13 @@ func (p *Past) Call(plan workload.Plan) (*PastCall, error) {
 // told it to the event there, which did not happen any more; at the run's own cut, as
 // it told in the end.
 func (c *PastCall) History(at int) verdict.History {
-	h := verdict.History{Plan: c.Plan, Records: c.Records, Started: c.Started}
+	h := verdict.History{Plan: c.Plan, Records: c.Records, Started: c.Started, InPlace: inPlace(c.past.Scenario)}
 	if at < c.Cut {
 		e := c.Log.Events[at]
 		h.Records, h.Started = c.Records[:min(e.Acked, uint64(len(c.Records)))], e.Started
+	}
+	if c.erred < at {
+		h.Doubtful = doubtful(h.Records, c.Log.Events[c.erred])
 	}
 	if c.serial() {
 		h.Started = uint64(c.Plan.Count) // see run.begun

@@ -10,7 +10,6 @@ import (
 	"powercut/guest/inspect"
 	"powercut/guest/ops"
 	"powercut/guest/wire"
-	"powercut/harness/blocklog"
 	"powercut/harness/crash"
 	"powercut/harness/machine"
 	"powercut/harness/promise"
@@ -62,14 +61,11 @@ func OpsCounts(r promise.Result) verdict.Counts {
 
 // opsHistory is what the guest did.
 func (r *run) opsHistory(rec *recording) promise.History {
-	return opsHistory(r.scenario.OpsPlan(r.seed), rec.history, rec.log.Events[:rec.cut.Position])
+	return opsHistory(r.scenario.OpsPlan(r.seed), rec.history)
 }
 
-// opsHistory is a history of ops, with the log up to the cut.
-func opsHistory(p ops.Plan, was verdict.History, events []blocklog.Event) promise.History {
-	h := promise.History{Plan: p, Records: was.Records, Started: was.Started}
-	h.Doubtful = len(h.Records) - int(min(uint64(len(h.Records)), RecordsUntilError(events)))
-	return h
+func opsHistory(p ops.Plan, was verdict.History) promise.History {
+	return promise.History{Plan: p, Records: was.Records, Started: was.Started, Doubtful: was.Doubtful}
 }
 
 // profile is what the scenario's file system is known to do.
@@ -81,7 +77,7 @@ func profileOf(s scenarios.Scenario) promise.Profile {
 
 // OpsHistory is History of a workload of ops.
 func (c *PastCall) OpsHistory(at int) promise.History {
-	return opsHistory(c.past.Scenario.OpsPlan(c.past.Document.Seed), c.History(at), c.Log.Events[:at])
+	return opsHistory(c.past.Scenario.OpsPlan(c.past.Document.Seed), c.History(at))
 }
 
 // IsOps tells whether the workload is one of ops, which is judged by the whole tree.

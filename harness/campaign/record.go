@@ -78,6 +78,11 @@ func (r *run) record(ctx context.Context, p workload.Plan) (_ *recording, err er
 		rec.base.Close()
 		return nil, err
 	}
+	if rec.log != nil {
+		if at := firstError(rec.log.Events); at < rec.cut.Position {
+			rec.history.Doubtful = doubtful(rec.history.Records, rec.log.Events[at])
+		}
+	}
 	return rec, nil
 }
 
@@ -392,10 +397,27 @@ func (r *run) begun(w *watch) uint64 {
 }
 
 // inPlace tells whether what the drive has answered stays, and data is overwritten
-// where it lies: not so with data=journal, which writes it to the journal first.
+// where it lies.
 func inPlace(s scenarios.Scenario) bool {
-	options := s.Filesystem.Mount + " " + strings.Join(s.Filesystem.Mkfs, " ")
-	return writesThrough(s.Drive) && !strings.Contains(options, "data=journal") && !strings.Contains(options, "journal_data")
+	return writesThrough(s.Drive) && overwritesInPlace(s.Filesystem, s.Workload.Size)
+}
+
+// overwritesInPlace tells whether a file system overwrites data of a file of that many bytes
+// where it lies: not where it journals data, keeps that of small files with the metadata,
+// copies on write (btrfs) or writes a log (f2fs, nilfs2).
+func overwritesInPlace(fs scenarios.Filesystem, size scenarios.Size) bool {
+	options := fs.Mount + " " + strings.Join(fs.Mkfs, " ")
+	has := func(option string) bool { return strings.Contains(options, option) }
+	switch fs.Type {
+	case scenarios.Ext2, scenarios.Ext3, scenarios.Ext4:
+		return !has("data=journal") && !has("journal_data") && !has("inline_data")
+	case scenarios.Btrfs:
+		const sector = 4096 // a smaller file may be in the tree
+		return has("nodatacow") && size > sector
+	case scenarios.XFS, scenarios.JFS:
+		return true
+	}
+	return false
 }
 
 // mount is how the scenario's file system is checked and mounted.

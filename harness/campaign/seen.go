@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"powercut/guest/ledger"
 	"powercut/guest/workload"
 	"powercut/harness/blocklog"
 	"powercut/harness/disk"
@@ -35,16 +36,25 @@ func seenIn(rec *recording) report.Seen {
 	return s
 }
 
-// erred tells whether the drive answered a request with an error. An image file
-// never does.
-func (r *recording) erred() bool {
-	return r.log != nil && RecordsUntilError(r.log.Events[:r.cut.Position]) < math.MaxUint64
+// firstError is the event at which the drive first had an error in store for a request; of a
+// log without one it is the number of events.
+func firstError(events []blocklog.Event) int {
+	if i := slices.IndexFunc(events, func(e blocklog.Event) bool { return e.Errno != 0 }); i >= 0 {
+		return i
+	}
+	return len(events)
+}
+
+// doubtful is how many records came after the drive had its first error in store, which was at
+// that event.
+func doubtful(records []ledger.Record, first blocklog.Event) int {
+	return len(records) - int(min(uint64(len(records)), first.Acked))
 }
 
 // RecordsUntilError is how many records the ledger had when the drive first had an
 // error in store for a request; math.MaxUint64 where it never had.
 func RecordsUntilError(events []blocklog.Event) uint64 {
-	if i := slices.IndexFunc(events, func(e blocklog.Event) bool { return e.Errno != 0 }); i >= 0 {
+	if i := firstError(events); i < len(events) {
 		return events[i].Acked
 	}
 	return math.MaxUint64

@@ -76,7 +76,7 @@ func (c *Counts) add(v OpVerdict, ambiguous bool) {
 type judge struct {
 	plan     workload.Plan
 	started  int    // ops 1..started may have touched the file
-	owes     bool   // the ack of an op from 1 on is a promise
+	owes     []bool // by op, from 0: its ack is a promise, where it is one from 1 on
 	acked    []bool // by op, from 0
 	failed   []bool // by op, from 0
 	exists   bool
@@ -87,7 +87,7 @@ type judge struct {
 
 // newJudge takes the case apart.
 func newJudge(h History, s Survivors) *judge {
-	j := &judge{plan: h.Plan, owes: h.owes(), exists: s.Exists}
+	j := &judge{plan: h.Plan, exists: s.Exists}
 	var data Content = Bytes(nil)
 	if s.Exists {
 		j.rounding, j.stat = s.Rounding, s.Size
@@ -96,9 +96,10 @@ func newJudge(h History, s Survivors) *judge {
 		}
 	}
 	j.started = begun(h)
-	j.acked, j.failed = make([]bool, j.started+1), make([]bool, j.started+1)
-	for _, rec := range h.Records {
+	j.acked, j.failed, j.owes = make([]bool, j.started+1), make([]bool, j.started+1), make([]bool, j.started+1)
+	for i, rec := range h.Records {
 		if rec.Op <= uint64(j.started) {
+			j.owes[rec.Op] = h.owes(i)
 			j.acked[rec.Op] = acked(h.Plan, rec)
 			j.failed[rec.Op] = rec.Errno != 0
 		}
@@ -126,7 +127,7 @@ func acked(p workload.Plan, rec ledger.Record) bool {
 // promised is the part of op k, from 1 on, that must survive; empty where nothing
 // must.
 func (j *judge) promised(k int) workload.Extent {
-	if !j.owes || !j.acked[k] {
+	if !j.owes[k] || !j.acked[k] {
 		return workload.Extent{}
 	}
 	if e := j.plan.Synced(k); e.Length > 0 {

@@ -37,7 +37,7 @@ var Duties = map[workload.Call]Duty{
 	workload.SyncFileRange:   {Transfer, "sync_file_range(2), \"Warning\""},
 	workload.Msync:           {DataIntegrity, "POSIX msync(), MS_SYNC; mm/msync.c: vfs_fsync_range with datasync"},
 	workload.Syncfs:          {FileIntegrity, "sync(2): as fsync of every file of the file system"},
-	workload.Sync:            {FileIntegrity, "sync(2): as fsync of every file. It returns no error, so with a drive that answers one it promises nothing"},
+	workload.Sync:            {FileIntegrity, "sync(2): as fsync of every file. It returns no error, so from the first one of the drive on it promises nothing"},
 	workload.RWFSync:         {FileIntegrity, "pwritev2(2): O_SYNC for this write"},
 	workload.RWFDsync:        {DataIntegrity, "pwritev2(2): O_DSYNC for this write"},
 	workload.UringFsync:      {FileIntegrity, "io_uring_enter(2), IORING_OP_FSYNC"},
@@ -53,13 +53,13 @@ var Duties = map[workload.Call]Duty{
 	workload.None:            {Nothing, "no call"},
 }
 
-// owes tells whether an op of the history whose call returned success must be
-// there after the cut.
-func (h History) owes() bool {
+// owes tells whether the op of the record numbered i from 0, if its call returned success,
+// must be there after the cut.
+func (h History) owes(i int) bool {
 	p := h.Plan
 	switch Duties[p.Call].Promise {
 	case FileIntegrity, DataIntegrity:
-		return p.Call != workload.Sync || !h.Erred
+		return p.Call != workload.Sync || i < len(h.Records)-h.Doubtful
 	case Transfer:
 		return h.InPlace && !p.Blank()
 	}

@@ -46,9 +46,9 @@ func (st *story) inPlace() *story {
 	return st
 }
 
-// erred has it answer a request with an error.
-func (st *story) erred() *story {
-	st.history.Erred = true
+// erred has it answer a request with an error before the last n records.
+func (st *story) erred(n int) *story {
+	st.history.Doubtful = n
 	return st
 }
 
@@ -244,11 +244,15 @@ func TestStories(t *testing.T) {
 			want:  []finding{{4, Lost, 3000, 3600, before}},
 		},
 		"but has no way to tell of an error": {
-			story: tell(calling(workload.Sync), 10, 10).erred().rewind(3, 3000, 600),
+			story: tell(calling(workload.Sync), 10, 10).erred(7).rewind(3, 3000, 600),
 			want:  []finding{{4, Unpromised, 3000, 3600, before}},
 		},
+		"what it promised before is lost": {
+			story: tell(calling(workload.Sync), 10, 10).erred(6).rewind(3, 3000, 600),
+			want:  []finding{{4, Lost, 3000, 3600, before}},
+		},
 		"syncfs has": {
-			story: tell(calling(workload.Syncfs), 10, 10).erred().rewind(3, 3000, 600),
+			story: tell(calling(workload.Syncfs), 10, 10).erred(11).rewind(3, 3000, 600),
 			want:  []finding{{4, Lost, 3000, 3600, before}},
 		},
 		"zeros where an op was": {

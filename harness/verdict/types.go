@@ -33,8 +33,9 @@ type History struct {
 	// InPlace: the drive had no volatile cache, and data is overwritten where it lies,
 	// so that what the drive has answered stays. See Transfer.
 	InPlace bool
-	// Erred: the drive answered a request with an error.
-	Erred bool
+	// Doubtful is how many of the records, at their end, came after the drive had an error
+	// in store, which sync(2) does not tell of.
+	Doubtful int
 }
 
 // Survivors is what recovery left of the plan's file.
