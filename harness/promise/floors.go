@@ -148,16 +148,24 @@ func (f *past) promiseNames(id model.ID, all bool) {
 		switch {
 		case all && !is: // what took the name is not synced by this
 			left := f.left(p, id)
-			f.custom.places[p] = max(f.custom.places[p], left)
+			f.raiseName(p, left)
 			if f.states[left].Entry(p.dir, p.name) != model.None { // in the same op: the name may be of neither
 				delete(f.custom.places, p)
 			}
 		case all || new:
-			f.custom.places[p] = max(f.custom.places[p], since)
+			f.raiseName(p, since)
 		}
 		if is && (all || new) {
 			f.promisePath(p.dir, since)
 		}
+	}
+}
+
+// raiseName sets the floor of a name, by the sync call that is followed.
+func (f *past) raiseName(p place, state int) {
+	f.custom.places[p] = max(f.custom.places[p], state)
+	if f.namedBy[state] == 0 {
+		f.namedBy[state] = f.current().Op
 	}
 }
 
@@ -184,7 +192,7 @@ func (f *past) promisePath(dir model.ID, state int) {
 		if !ok {
 			return
 		}
-		f.custom.places[at] = max(f.custom.places[at], state)
+		f.raiseName(at, state)
 		dir = at.dir
 	}
 }

@@ -54,6 +54,7 @@ type past struct {
 	doubted     []int
 	unsupported *Unsupported
 	renames     []renamed
+	namedBy     map[int]int // the first sync call that set the floor of a name to a state, by that state
 }
 
 // renamed is the two names that a rename changed, both or neither.
@@ -66,7 +67,7 @@ type renamed struct {
 // follow carries the history out in the model. It fails where the guest did what the
 // model says is impossible.
 func follow(h History, p Profile) (*past, error) {
-	f := &past{plan: h.Plan, profile: p, states: []*model.State{model.New()}, letter: newFloors(), custom: newFloors()}
+	f := &past{plan: h.Plan, profile: p, states: []*model.State{model.New()}, letter: newFloors(), custom: newFloors(), namedBy: map[int]int{}}
 	last := uint64(0)
 	for i, r := range h.Records {
 		if r.Op == 0 {

@@ -184,7 +184,7 @@ func (j *reading) finish() {
 func (j *reading) accuse(c Class, path, aspect, found, want string, floor int) {
 	f := Finding{Class: c, Path: path, Aspect: aspect, Found: found, Want: want}
 	if floor > 0 && c != Forbidden && c != Unpromised {
-		f.Sync = j.states[floor].Op
+		f.Sync = cmp.Or(j.namedBy[floor], j.states[floor].Op)
 	}
 	j.now.findings = append(j.now.findings, f)
 	j.now.cost += c.weight()

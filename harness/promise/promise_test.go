@@ -378,6 +378,12 @@ func TestErrors(t *testing.T) {
 	if h.Started = 3; !judge(t, h, ext4, tree).Broken() {
 		t.Error("names of ops that had not begun are found, and nothing is said")
 	}
+	list = parse(t, "mkdir d", "sync", "rename d e", "write e/a 4KiB", "chmod e 700", "fsync e/a", "fsync e/a")
+	for _, x := range judge(t, done(list), ext4, render(after(t, list[:2]))).Findings {
+		if want := map[Class]int{Customary: 6}[x.Class]; x.Sync != want {
+			t.Errorf("%s %s is by op %d, not %d", x.Path, x.Aspect, x.Sync, want)
+		}
+	}
 	h = done(parse(t, "write a 4KiB", "clone a b"))
 	h.Records[2].Errno = int32(unix.EOPNOTSUPP)
 	if r := judge(t, h, ext4, tree); r.Unsupported == nil || r.Unsupported.Op != 2 {
