@@ -12,7 +12,7 @@ import (
 func Markdown(w io.Writer, docs []*Document) error {
 	m := &marked{}
 	if len(docs) != 1 {
-		m.para("## powercut: %s", tallyRuns(docs))
+		m.para("## powercut: %s", TallyRuns(docs))
 		if len(docs) > 0 {
 			m.grid(RunGrid(docs))
 		}
@@ -26,15 +26,22 @@ func Markdown(w io.Writer, docs []*Document) error {
 	return err
 }
 
-// tallyRuns counts the runs that held.
-func tallyRuns(docs []*Document) string {
-	held := 0
+// TallyRuns counts the runs that held, and those that were not judged.
+func TallyRuns(docs []*Document) string {
+	held, unjudged := 0, 0
 	for _, d := range docs {
-		if d.Held {
+		switch {
+		case d.Held:
 			held++
+		case d.Unjudged():
+			unjudged++
 		}
 	}
-	return fmt.Sprintf("%d of %s held", held, plural(len(docs), "run"))
+	s := fmt.Sprintf("%d of %s held", held, plural(len(docs), "run"))
+	if unjudged > 0 {
+		s += fmt.Sprintf(", %d not judged", unjudged)
+	}
+	return s
 }
 
 // marked is a Markdown text. Blocks end with an empty line.

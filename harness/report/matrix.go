@@ -99,7 +99,8 @@ func (p *page) matrixLegend(docs []*Document) {
 		{"lost L/N: reason", "L of N acknowledged ops are not, or their recovery failed; and why they were not durable when they were acknowledged; of workloads of ops, so many things, and which"},
 		{"not promised and gone U", "acknowledged ops that are not there in full, and need not be: the call promises nothing of what is missing"},
 		{"foreign F", "ops of which at least one byte is one that no op ever wrote there"},
-		{"WRONG", "at least one run of the cell did not meet its expectations; a loss that is expected is not wrong"},
+		{wrongCell, "at least one run of the cell did not meet its expectations; a loss that is expected is not wrong"},
+		{busyCell, "at least one run of the cell was not judged: all that it did not meet are times, and this machine was too busy to judge them"},
 		{"flush, FUA write", "what reached the drive from op 1 to the cut: proof of what was in force"},
 		{none, "no run has these values"},
 	} {
@@ -153,14 +154,39 @@ func matrixColumns(docs []*Document, across []string) []column[string] {
 			name: or(strings.Replace(value, "=", "\n", 1), "outcome"), left: true, first: i == 0, most: 44, tight: (Width - 22) / len(across),
 			cell: func(row string) string { return cellText(in(row)) },
 			style: func(row string) style {
-				if slices.ContainsFunc(in(row), func(d *Document) bool { return !d.Held }) {
+				switch cellOutcome(in(row)) {
+				case wrongCell:
 					return red
+				case busyCell:
+					return amber
 				}
 				return plain
 			},
 		})
 	}
 	return cols
+}
+
+// What a cell's text begins with where not all of its runs held.
+const (
+	wrongCell = "WRONG"
+	busyCell  = "BUSY"
+)
+
+// cellOutcome is wrongCell where a run of a cell did not meet its expectations, busyCell
+// where this machine was merely too busy to judge one, and "" where all held.
+func cellOutcome(docs []*Document) string {
+	word := ""
+	for _, d := range docs {
+		switch {
+		case d.Held:
+		case d.Unjudged():
+			word = busyCell
+		default:
+			return wrongCell
+		}
+	}
+	return word
 }
 
 // cellText says what became of the acknowledged ops of the runs of one cell, and
@@ -204,8 +230,8 @@ func cellText(docs []*Document) string {
 	if foreignOps > 0 {
 		text += fmt.Sprintf(", foreign %d", foreignOps)
 	}
-	if slices.ContainsFunc(docs, func(d *Document) bool { return !d.Held }) {
-		text = "WRONG: " + text
+	if word := cellOutcome(docs); word != "" {
+		text = word + ": " + text
 	}
 	if docs[0].Drive.onFile() {
 		return text
@@ -238,13 +264,19 @@ func thingsText(docs []*Document, causes []string) string {
 	return fmt.Sprintf("lost %d of %d: %s", lost, kept+lost, strings.Join(causes, "; "))
 }
 
-// wrong counts the cells that are not as expected.
+// wrong counts the cells that are not as expected, and those that were not judged.
 func (p *page) wrong(docs []*Document) {
 	cells := distinct(docs, func(d *Document) string { return d.Scenario })
-	bad := distinct(slices.DeleteFunc(slices.Clone(docs), func(d *Document) bool { return d.Held }), func(d *Document) string { return d.Scenario })
+	count := map[string]int{}
+	for _, cell := range cells {
+		count[cellOutcome(slices.DeleteFunc(slices.Clone(docs), func(d *Document) bool { return d.Scenario != cell }))]++
+	}
 	st, text := green, "no wrong cell"
-	if len(bad) > 0 {
-		st, text = red, plural(len(bad), "wrong cell")
+	if n := count[busyCell]; n > 0 {
+		st, text = amber, fmt.Sprintf("no wrong cell, %d BUSY", n)
+	}
+	if n := count[wrongCell]; n > 0 {
+		st, text = red, strings.Replace(text, "no wrong cell", plural(n, "wrong cell"), 1)
 	}
 	p.hang(4, st, text, fmt.Sprintf("of %d, in %s; the acknowledged ops of all its runs and calls are added up in a cell.", len(cells), plural(len(docs), "run")))
 	p.blank()

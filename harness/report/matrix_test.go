@@ -77,6 +77,42 @@ func onQcow2() *Document {
 	return d
 }
 
+// unjudged makes of a run one of which nothing is wrong but a time, on a busy host.
+func unjudged(d *Document) *Document {
+	d.Held, d.Expectations = false, []Expectation{{Text: "fsync: figures 0.85..1.15", Found: "1.30", Busy: true}, {Text: "fsync: lost 0", Found: "0", Held: true}}
+	return d
+}
+
+// TestMatrixBusy: a cell is BUSY where nothing is wrong with its runs but times that this
+// machine was too busy to judge, and WRONG where a run of it is; they are counted apart.
+func TestMatrixBusy(t *testing.T) {
+	docs := aMatrix()
+	unjudged(docs[0])
+	docs = append(docs, unjudged(aCell("", Seen{}, docs[4].Matrix.Cell...))) // a cell that is wrong by another run
+	for _, c := range []struct {
+		docs []*Document
+		want []string
+	}{
+		{docs, []string{"BUSY: kept 40", "WRONG: lost", "2 wrong cells, 1 BUSY of 8, in 10 runs", "6 of 10 runs held, 2 not judged"}},
+		{docs[:2], []string{"BUSY: kept 20", "no wrong cell, 1 BUSY of 2, in 2 runs", "1 of 2 runs held, 1 not judged"}},
+		{docs[1:3], []string{"no wrong cell of 2, in 2 runs", "2 of 2 runs held;"}},
+	} {
+		var b bytes.Buffer
+		if err := Runs(&b, c.docs, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		words := strings.Join(strings.Fields(b.String()), " ")
+		for _, want := range c.want {
+			if !strings.Contains(words, want) {
+				t.Errorf("without %q:\n%s", want, b.String())
+			}
+		}
+		if wrong := strings.Contains(words, "WRONG"); wrong != (c.want[0] == "BUSY: kept 40") {
+			t.Errorf("WRONG is there: %v\n%s", wrong, b.String())
+		}
+	}
+}
+
 // TestMatrixWide: many values across still make a page.
 func TestMatrixWide(t *testing.T) {
 	for n := 1; n < 9; n++ {

@@ -291,7 +291,7 @@ func (p *page) folders(docs []*Document) {
 	}
 	for _, d := range docs {
 		if !d.Held {
-			p.hang(indent, red, title(d), d.Folder)
+			p.hang(indent, outcomeStyle(d), title(d), d.Folder)
 		}
 	}
 	p.blank()
@@ -301,19 +301,16 @@ func title(d *Document) string { return fmt.Sprintf("%s seed %d", d.Scenario, d.
 
 // verdict is the last line.
 func (p *page) verdict(docs []*Document) {
-	held := 0
+	st := green
 	for _, d := range docs {
-		if d.Held {
-			held++
+		if s := outcomeStyle(d); s == red || s == amber && st == green {
+			st = s
 		}
 	}
-	st := green
-	if held < len(docs) {
-		st = red
-	}
-	s := "held."
+	label, rest, _ := strings.Cut(TallyRuns(docs), " held")
+	s := "held" + rest + "."
 	if parent := parentOf(docs); parent != "" {
-		s = "held; the run folders are in " + parent
+		s = "held" + rest + "; the run folders are in " + parent
 	}
-	p.hang(4, st, fmt.Sprintf("%d of %s", held, plural(len(docs), "run")), s)
+	p.hang(4, st, label, s)
 }

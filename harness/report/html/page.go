@@ -56,22 +56,21 @@ func Write(w io.Writer, r *evidence.Run) error {
 // have found is read from the run folders.
 func Index(w io.Writer, docs []*report.Document, link func(*report.Document) string) error {
 	v := struct {
-		Docs   []*report.Document
-		Rows   []indexRow
-		Grid   report.Grid
-		Held   int
-		Broken int // states, of all explorations
-	}{Docs: docs, Grid: report.RunGrid(docs)}
+		Tally           string
+		Rows            []indexRow
+		Grid            report.Grid
+		Unmet, Unjudged bool // of at least one run
+		Broken          int  // states, of all explorations
+	}{Tally: report.TallyRuns(docs), Grid: report.RunGrid(docs)}
 	for i, d := range docs {
 		e, err := evidence.ReadExplored(d)
 		if err != nil {
 			return err
 		}
 		v.Broken += e.Broken
-		v.Rows = append(v.Rows, indexRow{Link: link(d), Held: d.Held, Broken: e.Broken, Cells: v.Grid.Rows[i]})
-		if d.Held {
-			v.Held++
-		}
+		v.Rows = append(v.Rows, indexRow{Link: link(d), Broken: e.Broken, Cells: v.Grid.Rows[i]})
+		v.Unmet = v.Unmet || !d.Held && !d.Unjudged()
+		v.Unjudged = v.Unjudged || d.Unjudged()
 	}
 	if err := indexTemplate.Execute(w, v); err != nil {
 		return fmt.Errorf("write index: %w", err)
@@ -81,7 +80,6 @@ func Index(w io.Writer, docs []*report.Document, link func(*report.Document) str
 
 type indexRow struct {
 	Link   string
-	Held   bool
 	Broken int // states of its explorations
 	Cells  []report.Cell
 }

@@ -262,7 +262,20 @@ func TestIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p := b.String(); !strings.Contains(p, "1 of 2 runs") || strings.Count(p, `<a href="a/report.html">ext4-overwrite</a> <span class="bad">exploration: 3 states broken</span>`) != 1 ||
-		!strings.Contains(p, "1 of 2 runs held, 3 states broken") {
+		!strings.Contains(p, "1 of 2 runs held, 3 states broken") || !strings.Contains(p, `<span class="badge bad">NOT MET</span>`) {
+		t.Errorf("%s", p)
+	}
+}
+
+// TestIndexBusy: runs that were not judged are told from those that did not hold.
+func TestIndexBusy(t *testing.T) {
+	busy := aRun(3).Document
+	busy.Held, busy.Folder, busy.Expectations = false, t.TempDir(), []report.Expectation{{Text: "fsync: p50 <= 1ms", Busy: true}}
+	var b bytes.Buffer
+	if err := Index(&b, []*report.Document{busy}, func(*report.Document) string { return "" }); err != nil {
+		t.Fatal(err)
+	}
+	if p := b.String(); !strings.Contains(p, `0 of 1 run held, 1 not judged <span class="badge bad">not judged</span>`) {
 		t.Errorf("%s", p)
 	}
 }
