@@ -12,7 +12,7 @@ type Comparison struct {
 	Matrix    string  `json:"matrix" doc:"name of the matrix"`
 	Text      string  `json:"text" doc:"the condition, as the scenario says it"`
 	Ratio     float64 `json:"ratio" doc:"what the runs showed; of several, the ratio of the medians"`
-	Published float64 `json:"published,omitempty" doc:"the same ratio between the published figures, where both are known"`
+	Published float64 `json:"published,omitempty" doc:"of means the same ratio between the published figures, which are means, where both are known"`
 	Runs      int     `json:"runs" doc:"pairs of runs, one of each cell, that could be compared"`
 	HeldIn    int     `json:"held_in" doc:"of these, those in which it held"`
 	Held      bool    `json:"held" doc:"it holds of ratio"`
@@ -103,8 +103,8 @@ func judgeComparison(matrix string, c scenarios.Comparison, over, under term) Co
 	}
 	out.Held = holds(c, Median(over.values), Median(under.values))
 	out.Busy = !out.Held && (over.busy || under.busy)
-	if published := ratio(over.published, under.published); c.Measure == scenarios.Mean || c.Measure == scenarios.InDrive {
-		out.Published = published
+	if c.Measure == scenarios.Mean { // as published figures are
+		out.Published = ratio(over.published, under.published)
 	}
 	return out
 }

@@ -84,7 +84,7 @@ func TestGolden(t *testing.T) {
 			return Runs(b, []*Document{withFigures(0), withFigures(2), withFigures(1)}, Options{Explain: true})
 		},
 		"studies.md": func(b *bytes.Buffer) error {
-			return StudiesPage(b, append(ofMatrix(), withFigures(0), withFigures(2)), func(s Study) string { return "seeds/" + s.Picture.Name + ".svg" })
+			return StudiesPage(b, append(ofMatrix(), withFigures(0), withFigures(2)), []string{"large_one", "small"}, func(s Study) string { return "seeds/" + s.Picture.Name + ".svg" })
 		},
 		"compared.txt": func(b *bytes.Buffer) error {
 			return Runs(b, ofMatrix(), Options{})
