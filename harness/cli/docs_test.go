@@ -23,6 +23,7 @@ import (
 	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/syntax"
 
+	"powercut/harness/report"
 	"powercut/scenarios"
 )
 
@@ -111,6 +112,37 @@ func TestDocsCommands(t *testing.T) {
 		t.Errorf("only %d commands were found", checked)
 	}
 	t.Logf("%d commands", checked)
+}
+
+// TestSeedsPage: the page on published figures says of each scenario what it says today.
+func TestSeedsPage(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "seeds.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := scenarios.Family(seedsFamily)
+	if err != nil {
+		t.Fatal(err)
+	}
+	upper := func(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+	for _, s := range list {
+		study := or(s.Matrix.Of, s.Name)
+		of, picture, _ := bytes.Cut(page, []byte("\n!["+study+": "+report.Escape(s.About)+"]("))
+		text := fmt.Sprintf("\n## %s\n\n%s. `powercut run seeds/%s`", study, report.Escape(upper(s.About)), study)
+		if len(picture) == 0 || !bytes.Contains(of, []byte(text)) {
+			t.Errorf("the page does not begin with what %s is about: %s", s.Name, s.About)
+		}
+		for name, text := range map[string]string{"Theirs": s.Figures.Of, "Why": s.Figures.Why} {
+			if text != "" && !bytes.Contains(page, []byte("\n"+name+": "+report.Escape(text))) {
+				t.Errorf("%s: the page is without %s: %s", s.Name, name, text)
+			}
+		}
+		for _, c := range s.Matrix.Compare {
+			if !bytes.Contains(page, []byte(report.Escape(c.String()+": "))) {
+				t.Errorf("%s: the page is without %s", s.Name, c)
+			}
+		}
+	}
 }
 
 // TestDocsCheck: what is wrong with a command of a page is found, and nothing else.
