@@ -10,6 +10,7 @@ import (
 	"powercut/harness/blocklog"
 	"powercut/harness/report"
 	"powercut/harness/trace"
+	"powercut/harness/verdict"
 )
 
 // oneCall runs a scenario with one sync call.
@@ -106,6 +107,19 @@ func TestJournalErrors(t *testing.T) {
 	for _, line := range []string{"Aborting journal on device sda", "EXT4-fs error"} {
 		if !strings.Contains(console, line) {
 			t.Errorf("the console has no %q:\n%s", line, console)
+		}
+	}
+}
+
+// TestJournalErrorsSyncfs: syncfs alone says nothing of it, and writes nothing.
+func TestJournalErrorsSyncfs(t *testing.T) {
+	doc, c := oneCall(t, newLab(t), 1, "journal-error", "syncfs", "expect={lost: some}")
+	if e := c.Errors; e == nil || e.Errno != "EIO" || e.Count != 1 || !doc.Held {
+		t.Fatalf("errors %+v:\n%s", e, table(t, doc))
+	}
+	for _, f := range c.Findings {
+		if f.Class == verdict.Lost && (uint64(f.Op) <= c.Errors.First || f.Reason != trace.NoWrite) {
+			t.Errorf("op %d is lost: %s", f.Op, f.Why)
 		}
 	}
 }
