@@ -91,7 +91,7 @@ type PastCall struct {
 	Cut int
 
 	past   *Past
-	erred  int    // the event see firstError
+	erred  int    // see firstError
 	reason string // of the cut; empty where the harness died before it could say
 	drive  wire.FoundDrive
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"powercut/guest/ops"
 	"powercut/harness/promise"
 	"powercut/harness/verdict"
 )
@@ -50,7 +49,7 @@ type Report struct {
 	Seconds float64 `json:"seconds"`
 	Checks  Checks  `json:"checks"`
 
-	ops []ops.Op // of a workload of ops
+	ops []string // of a workload of ops
 }
 
 // Fsck is what the file system's own checker had to say of recovered states.
@@ -166,7 +165,9 @@ func newReport(s *Subject, o Options) *Report {
 		Uncovered: []Uncovered{}, Violations: []Violation{},
 	}
 	if r.Tree {
-		r.ops = s.Call.OpsHistory(0).Plan.Ops
+		for _, o := range s.Call.OpsHistory(0).Plan.Ops {
+			r.ops = append(r.ops, o.String())
+		}
 	}
 	return r
 }

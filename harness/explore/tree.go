@@ -11,7 +11,6 @@ import (
 
 	"powercut/guest/inspect"
 	"powercut/guest/ledger"
-	"powercut/guest/ops"
 	"powercut/harness/campaign"
 	"powercut/harness/promise"
 	"powercut/harness/verdict"
@@ -55,7 +54,7 @@ func (e *exploration) judgeTree(at int, o *outcome) (Verdict, error) {
 }
 
 // ofTree fills in what a verdict on the tree of these ops comes to.
-func (v *Violation) ofTree(r *promise.Result, list []ops.Op, records []ledger.Record) {
+func (v *Violation) ofTree(r *promise.Result, list []string, records []ledger.Record) {
 	v.Counts = campaign.OpsCounts(*r)
 	var words []string
 	for _, f := range r.Findings {
@@ -66,7 +65,7 @@ func (v *Violation) ofTree(r *promise.Result, list []ops.Op, records []ledger.Re
 			v.Findings = append(v.Findings, f)
 		}
 		if len(words) == 0 {
-			words = append(words, findingText(f, list))
+			words = append(words, fmt.Sprintf("%s: %s, %s", f.Class, f.Path, f.Text(list)))
 		}
 	}
 	if n := r.Counts.Lost + r.Counts.Customary + r.Counts.Forbidden; n > 1 {
@@ -74,18 +73,6 @@ func (v *Violation) ofTree(r *promise.Result, list []ops.Op, records []ledger.Re
 	}
 	v.Text = strings.Join(words, "; ")
 	v.Runs = treeRuns(r, records)
-}
-
-// findingText says a finding in words.
-func findingText(f promise.Finding, list []ops.Op) string {
-	text := fmt.Sprintf("%s: %s, %s: %s", f.Class, f.Path, f.Aspect, f.Found)
-	if f.Want != "" {
-		text += ", not " + f.Want
-	}
-	if f.Sync > 0 && f.Sync <= len(list) {
-		text += fmt.Sprintf(" (op %d, %s)", f.Sync, list[f.Sync-1])
-	}
-	return text
 }
 
 // treeRuns are the ops that had ended: a sync call is kept or lost by what it promised, and

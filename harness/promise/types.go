@@ -1,5 +1,7 @@
 package promise
 
+import "fmt"
+
 // Class is what a finding breaks.
 type Class string
 
@@ -27,6 +29,18 @@ type Finding struct {
 	Want   string `json:"want,omitempty"`
 	// Sync is the op, from 1, that promised it; 0 where none did.
 	Sync int `json:"sync,omitempty"`
+}
+
+// Text says what was found, what should have been, and which of the ops promised it.
+func (f Finding) Text(ops []string) string {
+	text := fmt.Sprintf("%s: %s", f.Aspect, f.Found)
+	if f.Want != "" {
+		text += ", not " + f.Want
+	}
+	if f.Sync > 0 && f.Sync <= len(ops) {
+		text += fmt.Sprintf(" (op %d: %s)", f.Sync, ops[f.Sync-1])
+	}
+	return text
 }
 
 // Counts adds up. A thing is a name, or of an inode one of its aspects.

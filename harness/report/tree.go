@@ -58,18 +58,5 @@ func (p *page) treeFinding(d *Document, f promise.Finding) {
 	if f.Class == promise.Unpromised {
 		st = faint
 	}
-	p.hang(6, st, string(f.Class)+":", f.Path+", "+d.TreeFinding(f))
-}
-
-// TreeFinding says what was found of a path, what should have been, and which op
-// promised it.
-func (d *Document) TreeFinding(f promise.Finding) string {
-	text := fmt.Sprintf("%s: %s", f.Aspect, f.Found)
-	if f.Want != "" {
-		text += ", not " + f.Want
-	}
-	if f.Sync > 0 && f.Sync <= len(d.Workload.Ops) {
-		text += fmt.Sprintf(" (op %d: %s)", f.Sync, d.Workload.Ops[f.Sync-1])
-	}
-	return text
+	p.hang(6, st, string(f.Class)+":", f.Path+", "+f.Text(d.Workload.Ops))
 }

@@ -30,7 +30,7 @@ func objectRows(d *report.Document, c *evidence.Call) []objectRow {
 			Path: o.Path, Found: foundText(o), Changed: opName(d, o.Changed), Synced: opName(d, o.Synced), Covered: o.Synced >= max(o.Changed, 1), GoneWith: o.GoneWith,
 		}
 		for _, f := range o.Findings {
-			row.Verdicts = append(row.Verdicts, objectVerdict{f.Class, d.TreeFinding(f), f.Class != promise.Unpromised})
+			row.Verdicts = append(row.Verdicts, objectVerdict{f.Class, f.Text(d.Workload.Ops), f.Class != promise.Unpromised})
 		}
 		rows = append(rows, row)
 	}
@@ -49,7 +49,7 @@ func treeFindings(d *report.Document, list []promise.Finding) (first []objectVer
 		case len(first) == maxTreeFindings:
 			more++
 		default:
-			first = append(first, objectVerdict{f.Class, f.Path + ", " + d.TreeFinding(f), true})
+			first = append(first, objectVerdict{f.Class, f.Path + ", " + f.Text(d.Workload.Ops), true})
 		}
 	}
 	return first, more
