@@ -42,16 +42,6 @@ func (*exploreCommand) Help() string {
 		"What was found is in CALL/explored.json of the run folder; 'powercut log state' makes an image of a state."
 }
 
-// exploration is what --json prints.
-type exploration struct {
-	Schema   string            `json:"schema"` // powercut-explore/1
-	Scenario string            `json:"scenario"`
-	Folder   string            `json:"folder"`
-	Kernel   string            `json:"kernel"`
-	Calls    []*explore.Report `json:"calls"`
-	Held     bool              `json:"held"`
-}
-
 // The files that an exploration leaves in a call's folder, beside explore.ReportFile.
 const (
 	outcomesFile  = "explored.jsonl"
@@ -76,8 +66,8 @@ func (c *exploreCommand) Run(ctx context.Context, s Streams, t *talk) (err error
 	if err := room.Memory(min(int64(c.jobs()), 1<<20) * int64(past.Scenario.Guest.Memory)); err != nil {
 		return fmt.Errorf("explore with %d guests: %w", c.jobs(), err)
 	}
-	doc := &exploration{
-		Schema: "powercut-explore/1", Scenario: past.Scenario.Name, Folder: past.Folder, Kernel: past.Document.Machine.Release,
+	doc := &explore.Document{
+		Schema: explore.Schema, Scenario: past.Scenario.Name, Folder: past.Folder, Kernel: past.Document.Machine.Release,
 		Calls: []*explore.Report{}, Held: true,
 	}
 	for n := range plans {
@@ -287,7 +277,7 @@ func keepExplored(path string, r *explore.Report) error {
 	return nil
 }
 
-func (c *exploreCommand) print(w io.Writer, doc *exploration) error {
+func (c *exploreCommand) print(w io.Writer, doc *explore.Document) error {
 	if c.JSON {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")

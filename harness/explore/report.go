@@ -26,37 +26,47 @@ const (
 // ReportFile is where a call's folder keeps the report of its exploration.
 const ReportFile = "explored.json"
 
+// Schema is the version of Document.
+const Schema = "powercut-explore/1"
+
+// Document is what powercut explore --json prints.
+type Document struct {
+	Schema   string    `json:"schema" doc:"powercut-explore/1"`
+	Scenario string    `json:"scenario" doc:"name of the scenario"`
+	Folder   string    `json:"folder" doc:"the run folder"`
+	Kernel   string    `json:"kernel" doc:"release of the kernel that recovered the states"`
+	Calls    []*Report `json:"calls" doc:"what was found of each recording; explored.json in its folder holds the same"`
+	Held     bool      `json:"held" doc:"no state breaks a promise, and all was looked at that was to be"`
+}
+
 // Report is what an exploration found of one recording.
 type Report struct {
-	Call      string      `json:"call"`
-	Seed      uint64      `json:"seed"`
-	Positions int         `json:"positions"`      // of the log, each of which is a cut
-	Tree      bool        `json:"tree,omitempty"` // states are judged by the whole tree: the workload is one of ops
-	Uncovered []Uncovered `json:"uncovered"`      // by the log alone; not of a tree
-	States    States      `json:"states"`
-	Broken    int         `json:"broken"` // states that break a promise, or do not recover
+	Call      string      `json:"call" doc:"the sync call of the recording; ops of a workload of operations"`
+	Seed      uint64      `json:"seed" doc:"what the order of states, and random ones, follow from"`
+	Positions int         `json:"positions" doc:"of the log, each of which is a cut"`
+	Tree      bool        `json:"tree,omitempty" doc:"states are judged by the whole tree: the workload is one of operations"`
+	Uncovered []Uncovered `json:"uncovered" doc:"acknowledged ops whose data was volatile at the ack, by the log alone; none of operations"`
+	States    States      `json:"states" doc:"the states that were decided"`
+	Broken    int         `json:"broken" doc:"states that break a promise, or do not recover"`
 	// Violations are the first of these.
-	Violations []Violation `json:"violations"`
-	Confirmed  int         `json:"confirmed"` // of their outcomes, by a fresh guest
-	Audited    int         `json:"audited"`   // pruned states that were checked all the same, and had that outcome
-	// Blind says why it is not known what recovery looked at, and states are pruned by
-	// all that was read; it is empty where it is known.
-	Blind string `json:"blind,omitempty"`
-	Fsck  *Fsck  `json:"fsck,omitempty"` // the second opinion, where one was asked for
-	// Shrunk is the first violation made small; nil where nobody did.
-	Shrunk  *Shrunk `json:"shrunk,omitempty"`
-	Ended   End     `json:"ended"`
-	Seconds float64 `json:"seconds"`
-	Checks  Checks  `json:"checks"`
+	Violations []Violation `json:"violations" doc:"the first of these, at most 100"`
+	Confirmed  int         `json:"confirmed" doc:"of their outcomes, by a fresh guest"`
+	Audited    int         `json:"audited" doc:"pruned states that were checked all the same, and had the outcome that they were given"`
+	Blind      string      `json:"blind,omitempty" doc:"why it is not known what recovery looked at, so that states were pruned by all that was read"`
+	Fsck       *Fsck       `json:"fsck,omitempty" doc:"the second opinion, where one was asked for"`
+	Shrunk     *Shrunk     `json:"shrunk,omitempty" doc:"the first violation made small"`
+	Ended      End         `json:"ended" doc:"why the exploration ended: all states, the number of states, the budget, interrupted, or the harness failed"`
+	Seconds    float64     `json:"seconds" doc:"how long it took"`
+	Checks     Checks      `json:"checks" doc:"where the time of a check went, on average"`
 
 	ops []string // of a workload of ops
 }
 
 // Fsck is what the file system's own checker had to say of recovered states.
 type Fsck struct {
-	Name     string `json:"name"`     // with its options
-	Examined int    `json:"examined"` // states
-	Damaged  int    `json:"damaged"`
+	Name     string `json:"name" doc:"the checker, with its options"`
+	Examined int    `json:"examined" doc:"recovered states that it looked at"`
+	Damaged  int    `json:"damaged" doc:"of these, those that it found damaged"`
 }
 
 func (f *Fsck) count(o *outcome) {
@@ -71,12 +81,12 @@ func (f *Fsck) count(o *outcome) {
 
 // States counts states that were decided. Cut is Checked + Equal + Pruned.
 type States struct {
-	Cut      int `json:"cut"`
-	Distinct int `json:"distinct"` // contents
-	Checked  int `json:"checked"`  // recovered by a guest
-	Resumed  int `json:"resumed"`  // of these, in an exploration before this
-	Equal    int `json:"equal"`    // in content to one that was decided
-	Pruned   int `json:"pruned"`   // equal to a checked one on all that its recovery looked at
+	Cut      int `json:"cut" doc:"decided: checked, equal and pruned ones"`
+	Distinct int `json:"distinct" doc:"contents"`
+	Checked  int `json:"checked" doc:"recovered by a guest"`
+	Resumed  int `json:"resumed" doc:"of these, in an exploration before this"`
+	Equal    int `json:"equal" doc:"in content to one that was decided"`
+	Pruned   int `json:"pruned" doc:"equal to a checked one on all that its recovery looked at"`
 }
 
 // Decided is how many.
@@ -84,61 +94,60 @@ func (s States) Decided() int { return s.Checked + s.Equal + s.Pruned }
 
 // Checks says where the time of checks went, in milliseconds for each on average.
 type Checks struct {
-	Guest Guest   `json:"guest_ms"`
-	Total float64 `json:"total_ms"` // from the state's being put in to the answer, by the harness's clock
+	Guest Guest   `json:"guest_ms" doc:"milliseconds of the guest's clock"`
+	Total float64 `json:"total_ms" doc:"milliseconds from the state's being put in to the answer, by the harness's clock"`
 	n     int
 	sum   phases
 }
 
 // Guest is guest time.
 type Guest struct {
-	Fsck  float64 `json:"fsck"`
-	Mount float64 `json:"mount"`
-	Read  float64 `json:"read"`
+	Fsck  float64 `json:"fsck" doc:"the file system's checker, where one goes first"`
+	Mount float64 `json:"mount" doc:"the mount, and the replay of a journal in it"`
+	Read  float64 `json:"read" doc:"reading the file, or the tree, back"`
 }
 
 // Uncovered is an op whose data was volatile when it was acknowledged.
 type Uncovered struct {
-	Op       int    `json:"op"`
-	Position int    `json:"position"` // of the ack
-	Reason   string `json:"reason"`
-	Why      string `json:"why"`
+	Op       int    `json:"op" doc:"its number, from 1"`
+	Position int    `json:"position" doc:"of its ack"`
+	Reason   string `json:"reason" doc:"in a few fixed words"`
+	Why      string `json:"why" doc:"in full"`
 }
 
 // Shrunk is a violation reduced to the earliest cut and the fewest missing writes that
 // fail in the same way.
 type Shrunk struct {
-	State   string   `json:"state"`
-	Tests   int      `json:"tests"`   // states that were tried
-	Minimal bool     `json:"minimal"` // nothing more can be taken away
-	Told    []string `json:"told"`    // why it fails, in words
-	Bundle  string   `json:"bundle"`  // the file with all that recovers it again
+	State   string   `json:"state" doc:"the earliest cut and the fewest missing writes that fail in the same way, as log state and replay take it"`
+	Tests   int      `json:"tests" doc:"states that were tried"`
+	Minimal bool     `json:"minimal" doc:"nothing more can be taken away"`
+	Told    []string `json:"told" doc:"why it fails, in words"`
+	Bundle  string   `json:"bundle" doc:"the file with all that recovers it again"`
 }
 
 // Violation is a state that breaks a promise, or does not recover.
 type Violation struct {
-	Number   int              `json:"number"` // among the states, from 1
-	State    string           `json:"state"`
-	How      How              `json:"how"`
-	Started  uint64           `json:"started"` // the op that had begun last
-	Acked    int              `json:"acked"`   // ops that were acknowledged
-	Recovery verdict.Recovery `json:"recovery"`
-	Counts   verdict.Counts   `json:"counts"`
-	Fsck     string           `json:"fsck,omitempty"` // the second opinion, where it is another
+	Number   int              `json:"number" doc:"among the states, from 1"`
+	State    string           `json:"state" doc:"its cut, and the requests that did not reach the media"`
+	How      How              `json:"how" doc:"how it was decided: checked, equal or pruned"`
+	Started  uint64           `json:"started" doc:"the op that had begun last"`
+	Acked    int              `json:"acked" doc:"ops that were acknowledged; of operations those that had ended"`
+	Recovery verdict.Recovery `json:"recovery" doc:"what recovery came to"`
+	Counts   verdict.Counts   `json:"counts" doc:"adds up its ops"`
+	Fsck     string           `json:"fsck,omitempty" doc:"what the second opinion has against it"`
 	sound    bool             // by the guest's
 	// Ops are the first ops that are lost or foreign.
-	Ops  []verdict.OpVerdict `json:"ops"`
-	Runs []Run               `json:"runs,omitempty"` // all ops; none where nothing was read back
-	// Findings are the first of a workload of ops.
-	Findings []promise.Finding `json:"findings,omitempty"`
-	Text     string            `json:"text"`
+	Ops      []verdict.OpVerdict `json:"ops" doc:"the first ops that are lost or foreign, at most 8"`
+	Runs     []Run               `json:"runs,omitempty" doc:"all ops, neighbours of one verdict together; none where nothing was read back"`
+	Findings []promise.Finding   `json:"findings,omitempty" doc:"of operations: the first that break a promise or a custom, at most 8"`
+	Text     string              `json:"text" doc:"what is wrong, in words"`
 }
 
 // Run is a row of ops with one verdict.
 type Run struct {
-	First int           `json:"first"`
-	Last  int           `json:"last"`
-	Class verdict.Class `json:"class"`
+	First int           `json:"first" doc:"number of the first op"`
+	Last  int           `json:"last" doc:"number of the last op"`
+	Class verdict.Class `json:"class" doc:"their verdict; empty of an operation that is no sync call"`
 }
 
 // runsOf joins neighbours of one verdict.

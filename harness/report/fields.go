@@ -21,6 +21,13 @@ func Fields() string {
 	return b.String()
 }
 
+// FieldsOf describes every field of a struct that is written as JSON, in the same way.
+func FieldsOf(t reflect.Type) string {
+	var b strings.Builder
+	describe(&b, t, "")
+	return b.String()
+}
+
 // describe writes a line for each field of the struct t, whose path is prefix,
 // and for the fields below it.
 func describe(b *strings.Builder, t reflect.Type, prefix string) {
