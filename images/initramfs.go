@@ -211,7 +211,7 @@ func (a *archive) modules(paths []string) {
 		}
 		info, err := modules.ReadInfo(data)
 		if err != nil {
-			a.err = fmt.Errorf("%s: %w", path, err)
+			a.err = fmt.Errorf("read module %s: %w", path, err)
 			return
 		}
 		name := fmt.Sprintf("%02d-%s.ko", i, info.NameIn(path))

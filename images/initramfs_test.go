@@ -114,7 +114,7 @@ func TestWriteInitramfsRefuses(t *testing.T) {
 		"script":        {filepath.Join(dir, "text"), nil, nil, "no ELF program", nil},
 		"no binary":     {filepath.Join(dir, "gone"), nil, nil, "gone", fs.ErrNotExist},
 		"no module":     {static, []string{filepath.Join(dir, "x.ko")}, nil, "x.ko", fs.ErrNotExist},
-		"not a module":  {static, []string{tool}, nil, "tool: read module", nil},
+		"not a module":  {static, []string{tool}, nil, "tool: it is no kernel module", nil},
 		"bad module":    {static, []string{filepath.Join(dir, "m/kernel/b-1.ko.xz")}, nil, "b-1", nil},
 		"relative name": {static, nil, []File{{Name: "sbin/x", Path: tool}}, "clean absolute", nil},
 		"climbing name": {static, nil, []File{{Name: "/sbin/../x", Path: tool}}, "clean absolute", nil},

@@ -21,6 +21,7 @@ import (
 
 	"powercut/images/cache"
 	"powercut/images/modules"
+	"powercut/images/regular"
 	"powercut/images/vmlinux"
 )
 
@@ -90,7 +91,7 @@ func local(ctx context.Context, image, modulesDir string) (Kernel, error) {
 // elfOf returns the ELF file of an image, and the hash of the image.
 func elfOf(ctx context.Context, image string) (path, hash string, err error) {
 	head := make([]byte, 4)
-	f, err := os.Open(image)
+	f, err := regular.Open(image)
 	if err != nil {
 		return "", "", err
 	}

@@ -16,6 +16,7 @@ import (
 	"powercut/images/cache"
 	"powercut/images/internal/kerneltest"
 	"powercut/images/modules"
+	"powercut/images/regular"
 	"powercut/images/vmlinux"
 )
 
@@ -111,7 +112,7 @@ func TestLocalErrors(t *testing.T) {
 		"junk":       {"junk", "", "neither a bzImage nor an ELF", vmlinux.ErrNotKernel},
 		"gone":       {"gone", "", "no such file", fs.ErrNotExist},
 		"no entry":   {"nopvh", "", "CONFIG_PVH=y", ErrNoPVH},
-		"a folder":   {"lib", "", "", vmlinux.ErrNotKernel},
+		"a folder":   {"lib", "", "", regular.ErrNot},
 		"no modules": {"vmlinux", "arch", "has no modules of release " + release, nil},
 	}
 	for name, tt := range tests {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -25,7 +26,7 @@ const (
 // extract unpacks a bundle into a folder: as a whole, or it fails. Nothing is written
 // before there is room for all.
 func extract(path, folder string) (*Manifest, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // of a pipe that nobody writes there is nothing
 	if err != nil {
 		return nil, fmt.Errorf("open bundle: %w", err)
 	}

@@ -98,3 +98,13 @@ func (c *modulesSource) Run(ctx context.Context, s Streams) error {
 	_, err = fmt.Fprintln(s.Out, headers)
 	return err
 }
+
+// checkModules says what is wrong with the files of --module.
+func checkModules(files []string) error {
+	for _, file := range files {
+		if _, err := modules.FileInfo(file); err != nil {
+			return &usageError{fmt.Errorf("--module %w", err)}
+		}
+	}
+	return nil
+}

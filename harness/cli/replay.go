@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"powercut/harness/bundle"
 	"powercut/harness/campaign"
 	"powercut/harness/crash"
 	"powercut/harness/recording"
 	"powercut/harness/report"
+	"powercut/images/regular"
 )
 
 // caseArg names a crash state of a recording.
@@ -48,6 +50,14 @@ type guestFlags struct {
 
 // replay makes ready for a case.
 func (g guestFlags) replay(ctx context.Context, c *bundle.Case, p campaign.Progress, shell bool) (*campaign.Replay, error) {
+	if err := checkModules(g.Module); err != nil {
+		return nil, err
+	}
+	if g.Kernel != "" && !strings.HasPrefix(g.Kernel, "debian:") {
+		if err := regular.Check(g.Kernel); err != nil {
+			return nil, &usageError{fmt.Errorf("--kernel: %w", err)}
+		}
+	}
 	binary, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find powercut itself: %w", err)

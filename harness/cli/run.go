@@ -15,7 +15,7 @@ import (
 	"powercut/harness/report"
 	"powercut/harness/report/format"
 	"powercut/images"
-	"powercut/images/modules"
+	"powercut/images/regular"
 	"powercut/scenarios"
 )
 
@@ -114,10 +114,8 @@ func (c *runCommand) scenarios() ([]scenarios.Scenario, error) {
 	if c.Modules != "" && c.Kernel == "" {
 		return nil, &usageError{errors.New("--modules goes with --kernel and a kernel image of one's own")}
 	}
-	for _, file := range c.Module {
-		if _, err := modules.FileInfo(file); err != nil {
-			return nil, &usageError{fmt.Errorf("--module %w", err)}
-		}
+	if err := checkModules(c.Module); err != nil {
+		return nil, err
 	}
 	list, err := scenarios.Cross(c.Scenario, axes, overrides...)
 	if err != nil {
@@ -149,8 +147,7 @@ func (c *runCommand) check(s scenarios.Scenario) error {
 	if s.Guest.Module != "" {
 		return fmt.Errorf("guest.module: %s is built for kernels of Debian (%s), and --kernel is another; give a module built for it with --module", s.Guest.Module, strings.Join(images.Specs(), ", "))
 	}
-	_, err := os.Stat(image)
-	return err
+	return regular.Check(image)
 }
 
 // maxSeeds bounds the runs of one command.

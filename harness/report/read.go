@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // The files of a run folder that tell of it as a whole: Begun is there before the
@@ -99,9 +101,20 @@ func unreadable(path string, err error) error {
 	return &ReadError{File: path, Message: err.Error()}
 }
 
+// readAll returns what a file holds. It does not wait for somebody to open the other end of a
+// named pipe.
+func readAll(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
+}
+
 // readFile reads a Document or a Combined.
 func readFile(path string) ([]*Document, error) {
-	b, err := os.ReadFile(path)
+	b, err := readAll(path)
 	if err != nil {
 		return nil, unreadable(path, err)
 	}

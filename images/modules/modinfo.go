@@ -3,6 +3,7 @@ package modules
 import (
 	"bytes"
 	"debug/elf"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -16,6 +17,7 @@ import (
 	"github.com/ulikunitz/xz"
 
 	"powercut/guest/buildid"
+	"powercut/images/regular"
 )
 
 // MaxFile bounds one module, decompressed, in bytes. One with debug information
@@ -47,24 +49,35 @@ func (i Info) NameIn(file string) string {
 	return Normal(file)
 }
 
+// ErrNotModule says that a file is not what the guest's kernel could load.
+var ErrNotModule = errors.New("it is no kernel module: give the FILE.ko that the kernel's build makes, an ELF object for x86-64, as it is or compressed (.ko.xz, .ko.zst, .ko.gz)")
+
 // Load reads a module and decompresses it as the ending of its name asks.
 func Load(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close() //nolint:errcheck // read only
-	r, err := Decompress(path, f)
+	data, err := load(path, f)
 	if err != nil {
 		return nil, fmt.Errorf("read module %s: %w", path, err)
+	}
+	return data, nil
+}
+
+func load(path string, f io.Reader) ([]byte, error) {
+	r, err := Decompress(path, f)
+	if err != nil {
+		return nil, fmt.Errorf("decompress it: %w: %w", err, ErrNotModule)
 	}
 	defer r.Close() //nolint:errcheck // read only
 	data, err := io.ReadAll(io.LimitReader(r, MaxFile+1))
 	if err != nil {
-		return nil, fmt.Errorf("read module %s: %w", path, err)
+		return nil, fmt.Errorf("decompress it: %w: %w", err, ErrNotModule)
 	}
 	if len(data) > MaxFile {
-		return nil, fmt.Errorf("read module %s: over %d bytes", path, MaxFile)
+		return nil, fmt.Errorf("over %d bytes", MaxFile)
 	}
 	return data, nil
 }
@@ -104,7 +117,7 @@ func FileInfo(path string) (Info, error) {
 	}
 	info, err := ReadInfo(data)
 	if err != nil {
-		return Info{}, fmt.Errorf("%s: %w", path, err)
+		return Info{}, fmt.Errorf("read module %s: %w", path, err)
 	}
 	return info, nil
 }
@@ -112,26 +125,37 @@ func FileInfo(path string) (Info, error) {
 // ReadInfo reads what a decompressed module says of itself.
 func ReadInfo(data []byte) (Info, error) {
 	f, err := elf.NewFile(bytes.NewReader(data))
-	if err != nil {
-		return Info{}, fmt.Errorf("read module: %w", err)
+	switch {
+	case len(data) == 0:
+		return Info{}, fmt.Errorf("the file is empty: %w", ErrNotModule)
+	case err != nil && !bytes.HasPrefix(data, []byte(elf.ELFMAG)):
+		return Info{}, ErrNotModule
+	case err != nil:
+		return Info{}, damaged(err)
+	case f.Class != elf.ELFCLASS64 || f.Machine != elf.EM_X86_64 || f.Type != elf.ET_REL:
+		return Info{}, fmt.Errorf("it is an ELF file of %v, %v and %v: %w", f.Class, f.Machine, f.Type, ErrNotModule)
 	}
 	section := f.Section(".modinfo")
 	if section == nil {
-		return Info{}, fmt.Errorf("read module: it has no .modinfo section, so it is no kernel module")
+		return Info{}, fmt.Errorf("it has no section .modinfo: %w", ErrNotModule)
 	}
 	text, err := section.Data()
 	if err != nil {
-		return Info{}, fmt.Errorf("read module: %w", err)
+		return Info{}, damaged(err)
 	}
 	info := parseInfo(string(text))
 	if note := f.Section(buildid.Section); note != nil {
 		data, err := note.Data()
 		if err != nil {
-			return Info{}, fmt.Errorf("read module: %w", err)
+			return Info{}, damaged(err)
 		}
 		info.BuildID = buildid.Parse(data)
 	}
 	return info, nil
+}
+
+func damaged(err error) error {
+	return fmt.Errorf("it is cut short or damaged (%w): %w", err, ErrNotModule)
 }
 
 // parseInfo reads "key=value" strings, each ended by a zero byte.

@@ -2,6 +2,7 @@ package modules
 
 import (
 	"bytes"
+	"debug/elf"
 	"errors"
 	"fmt"
 	"io"
@@ -252,7 +253,26 @@ func TestReadInfo(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	if _, err := ReadInfo(kerneltest.Program(false)); err == nil || !strings.Contains(err.Error(), "no kernel module") {
-		t.Errorf("a program: %v", err)
+}
+
+// What is no module is told so, with what is one.
+func TestReadInfoRefuses(t *testing.T) {
+	whole := kerneltest.Module("name=x")
+	foreign := slices.Clone(whole)
+	foreign[18] = byte(elf.EM_AARCH64) // e_machine
+	for name, test := range map[string]struct {
+		data []byte
+		want string
+	}{
+		"empty":       {nil, "the file is empty: it is no kernel module"},
+		"text":        {[]byte("root:x:0:0:root:/root:/bin/sh\n" + strings.Repeat("x", 100)), "it is no kernel module"},
+		"a few bytes": {whole[:10], "it is cut short or damaged"},
+		"cut short":   {whole[:len(whole)/2], "it is cut short or damaged"},
+		"foreign":     {foreign, "EM_AARCH64"},
+		"a program":   {kerneltest.Program(false), "ET_EXEC"},
+	} {
+		if _, err := ReadInfo(test.data); !errors.Is(err, ErrNotModule) || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: error %v does not say %q", name, err, test.want)
+		}
 	}
 }

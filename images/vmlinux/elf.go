@@ -7,9 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/klauspost/compress/gzip"
+
+	"powercut/images/regular"
 )
 
 const (
@@ -32,7 +33,7 @@ type Info struct {
 // Inspect reads the ELF kernel at path. A file that is not a 64-bit x86 kernel
 // gives an error that wraps ErrNotKernel.
 func Inspect(path string) (Info, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return Info{}, err
 	}

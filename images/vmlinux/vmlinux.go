@@ -16,11 +16,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 	"github.com/ulikunitz/xz/lzma"
+
+	"powercut/images/regular"
 )
 
 const (
@@ -59,7 +60,7 @@ func IsELF(head []byte) bool { return bytes.HasPrefix(head, []byte(elf.ELFMAG)) 
 
 // ReadImage reads a bzImage, at most MaxImage bytes of it.
 func ReadImage(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}
