@@ -19,6 +19,7 @@ type Replacement struct {
 	Variant string // which of ours it is: "ext4-2.4-fsync"; "" for one of the user's
 	Path    string // of the file; absolute
 	BuildID string // what tells it from others of its name, see guest/buildid
+	Added   bool   // the kernel has no such module, as far as is known
 }
 
 // MisfitError says that a module cannot be used with a kernel.
@@ -30,6 +31,49 @@ type MisfitError struct {
 
 func (e *MisfitError) Error() string {
 	return fmt.Sprintf("module %s does not fit kernel %s: %s", e.Module, e.Kernel, e.Reason)
+}
+
+// UnusedError says that a guest would not load the module that one of the user's is in
+// place of.
+type UnusedError struct {
+	Module string
+	Path   string
+	Loads  []string // modules that it loads
+}
+
+func (e *UnusedError) Error() string {
+	loads := "none: leave it out"
+	if len(e.Loads) > 0 {
+		loads = strings.Join(e.Loads, ", ") + "; give one of these"
+	}
+	return fmt.Sprintf("module %s would not be used, and a run would say nothing about it: guests of this scenario do not need %s, and load %s, or choose a scenario that needs %s",
+		e.Path, e.Module, loads, e.Module)
+}
+
+// CheckUsed demands that a guest, which needs the modules called names, loads all those
+// that are in place of the kernel's own. Those in addition it loads because they are given.
+func (k Kernel) CheckUsed(names []string) error {
+	names = slices.Clone(names)
+	for _, r := range k.Replaced {
+		if r.Added {
+			names = append(names, r.Module)
+		}
+	}
+	paths, err := k.index.Closure(names...)
+	if err != nil {
+		return fmt.Errorf("kernel %s has %w", k.Release, err)
+	}
+	for _, r := range k.Replaced {
+		if r.Added || slices.Contains(paths, r.Path) {
+			continue
+		}
+		var loads []string
+		for _, path := range paths {
+			loads = append(loads, modules.Normal(path))
+		}
+		return &UnusedError{r.Module, r.Path, loads}
+	}
+	return nil
 }
 
 // WithVariant returns the kernel with a module of ours, which package modules
@@ -107,6 +151,9 @@ func (k Kernel) replace(file, variant string) (Kernel, error) {
 	if err := errors.Join(k.mayReplace(r.Module, file), k.accepts(r, info)); err != nil {
 		return Kernel{}, err
 	}
+	// A kernel of one's own may be given without the folder of its modules: then it is
+	// known by their names alone that Linux has them.
+	r.Added = k.index.Path(r.Module) == "" && FeatureOf(r.Module).Config == ""
 	k.Replaced = append(slices.Clone(k.Replaced), r)
 	k.index, err = k.index.Replace(r.Module, file, info)
 	return k, err

@@ -136,6 +136,43 @@ func TestWithModuleRefuses(t *testing.T) {
 	}
 }
 
+// A module in place of one that no guest loads is refused; one that is loaded as a
+// dependency is not, nor one that the kernel does not have.
+func TestCheckUsed(t *testing.T) {
+	dir := rebuilt(t)
+	writeFiles(t, dir, map[string][]byte{
+		"extra.ko": kerneltest.LinkedModule("xtra", "name=extra", "depends=mbcache", "vermagic="+release+" SMP"),
+	})
+	own := "lib/modules/" + release
+	for name, test := range map[string]struct {
+		modules       string
+		files, needed []string
+		want          string
+	}{
+		"none":             {own, nil, []string{"ext4"}, ""},
+		"used":             {own, []string{"ext4.ko", "mbcache.ko"}, []string{"ext4"}, ""},
+		"a dependency":     {own, []string{"jbd2.ko"}, []string{"ext4"}, ""},
+		"in addition":      {own, []string{"nameless"}, []string{"jbd2"}, ""},
+		"that needs it":    {own, []string{"extra.ko", "mbcache.ko"}, []string{"jbd2"}, ""},
+		"not used":         {own, []string{"ext4.ko"}, []string{"jbd2"}, "do not need ext4, and load jbd2; give one of these, or choose a scenario that needs ext4"},
+		"known by name":    {"", []string{"ext4.ko"}, []string{"f2fs"}, "do not need ext4, and load none"},
+		"one of two":       {own, []string{"jbd2.ko", "ext4.ko"}, []string{"jbd2"}, "do not need ext4, and load jbd2;"},
+		"used, no modules": {"", []string{"ext4.ko", "jbd2.ko"}, []string{"ext4"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k, err := withModules(t, dir, test.modules, test.files...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = k.CheckUsed(test.needed)
+			var unused *UnusedError
+			if test.want == "" && err != nil || test.want != "" && (!errors.As(err, &unused) || !strings.Contains(err.Error(), test.want)) {
+				t.Errorf("error %v does not say %q", err, test.want)
+			}
+		})
+	}
+}
+
 // Modules of ours are for kernels that come with the sources to build them.
 func TestWithVariantRefuses(t *testing.T) {
 	k, err := withModules(t, rebuilt(t), "lib/modules")

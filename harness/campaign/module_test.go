@@ -2,6 +2,7 @@ package campaign
 
 import (
 	"errors"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -105,5 +106,21 @@ func TestFsyncRange(t *testing.T) {
 		`expect={journal-writes: {fsync_range-FFILESYNC: ">= 1", fsync_range-FDATASYNC: 0}, flushes: ">= 1"}`)
 	if doc := runScenario(t, l, s, 1); !doc.Held {
 		t.Errorf("expectations were not met:\n%s", table(t, doc))
+	}
+}
+
+// A module of another file system than the scenario's is not taken for a pass.
+func TestUnusedModule(t *testing.T) {
+	l := newLab(t)
+	k, err := images.Fetch(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, set := range map[string]string{"fs/ext4/ext4.ko": "filesystem={type: xfs, size: 300MiB}", "fs/xfs/xfs.ko": "kernel=debian:6.1"} {
+		l.ModuleFiles = []string{filepath.Join(k.Modules, "kernel", name)}
+		var unused *images.UnusedError
+		if _, err := l.Run(t.Context(), load(t, "barrier-on", set), 1); !errors.As(err, &unused) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -178,7 +178,7 @@ func (c *runCommand) seeds() ([]uint64, error) {
 }
 
 // all runs every scenario with every seed, up to one that the harness cannot do. One whose
-// module does not fit its kernel it passes over, and says so in the end.
+// module does not fit its kernel, or is for nothing, it passes over, and says so in the end.
 func (c *runCommand) all(ctx context.Context, s Streams, t *talk, list []scenarios.Scenario, seeds []uint64, r *format.Results) error {
 	binary, err := os.Executable()
 	if err != nil {
@@ -199,7 +199,7 @@ cells:
 			doc, err := lab.Run(ctx, scenario, seed)
 			if err != nil {
 				r.Broken = append(r.Broken, format.Broken{Scenario: scenario.Name, Seed: seed, Err: err})
-				if _, misfit := errors.AsType[*images.MisfitError](err); misfit {
+				if misfit(err) {
 					misfits = append(misfits, fmt.Errorf("%s: not run: %w", scenario.Name, err))
 					continue cells
 				}
@@ -213,6 +213,13 @@ cells:
 		}
 	}
 	return errors.Join(misfits...)
+}
+
+// misfit tells whether a scenario cannot be run with the modules that were asked for.
+func misfit(err error) bool {
+	_, unfit := errors.AsType[*images.MisfitError](err)
+	_, unused := errors.AsType[*images.UnusedError](err)
+	return unfit || unused
 }
 
 // print makes the reports. Where none of them goes to standard output, the tables do:

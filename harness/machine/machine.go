@@ -112,13 +112,19 @@ func Prepare(ctx context.Context, s Spec, stages Stages) (*Machine, error) {
 	return m, m.openTemplate(ctx)
 }
 
-// baseModules are what every guest needs: the drive and the control channel.
-func (s Spec) modules() []string {
+// needed are the modules that a guest needs: for the control channel, the drive, and what
+// the spec names.
+func (s Spec) needed() []string {
 	bus := map[qemu.Bus][]string{
 		qemu.IDE: {"ata_piix", "sd_mod"}, qemu.AHCI: {"ahci", "sd_mod"}, qemu.SCSI: {"virtio_scsi", "sd_mod"},
 		qemu.VirtioBlk: {"virtio_blk"}, qemu.NVMe: {"nvme"},
 	}[s.Bus]
-	all := slices.Concat([]string{"virtio_pci", "virtio_console"}, bus, s.Modules)
+	return slices.Concat([]string{"virtio_pci", "virtio_console"}, bus, s.Modules)
+}
+
+// modules are those that a guest loads.
+func (s Spec) modules() []string {
+	all := s.needed()
 	for _, r := range s.Kernel.Replaced {
 		all = append(all, r.Module)
 	}
@@ -152,7 +158,10 @@ func (m *Machine) makeInitramfs(ctx context.Context) error {
 	if gap := m.Spec.Kernel.Missing(m.Spec.features()...); len(gap) > 0 {
 		return fmt.Errorf("prepare guest: kernel %s has no %s, neither built in nor as a module", m.Spec.Kernel.Release, strings.Join(gap, ", "))
 	}
-	var err error
+	err := m.Spec.Kernel.CheckUsed(m.Spec.needed())
+	if err != nil {
+		return fmt.Errorf("prepare guest: %w", err)
+	}
 	if m.modules, err = m.Spec.Kernel.Closure(m.Spec.modules()...); err != nil {
 		return fmt.Errorf("prepare guest: %w", err)
 	}
