@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 
 	"powercut/images"
+	"powercut/images/kbuild"
 	"powercut/images/modules"
 )
 
@@ -86,6 +87,12 @@ func (c *modulesSource) Run(ctx context.Context, s Streams) error {
 	}
 	if _, err := os.Lstat(c.Dir); err == nil {
 		return &usageError{fmt.Errorf("%s is there already: give the name of a new folder", c.Dir)}
+	}
+	if wrong := cannotMake("new", c.Dir); wrong != "" {
+		return &usageError{fmt.Errorf("%s: %s", c.Dir, wrong)}
+	}
+	if err := kbuild.CheckFolder(c.Dir); err != nil {
+		return &usageError{fmt.Errorf("%w: give the name of another one", err)}
 	}
 	k, err := images.Fetch(ctx, c.Kernel)
 	if err != nil {

@@ -2,6 +2,7 @@ package kbuild
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -48,7 +49,7 @@ func Build(ctx context.Context, t Target, v modules.Variant, stages Stages) (str
 }
 
 func (t Target) build(ctx context.Context, v modules.Variant, stages Stages) (string, error) {
-	c, err := cache.Default()
+	c, err := openCache()
 	if err != nil {
 		return "", err
 	}
@@ -77,26 +78,54 @@ func (t Target) build(ctx context.Context, v modules.Variant, stages Stages) (st
 	return filepath.Join(dir, v.Name+".ko"), c.Prune(ctx, moduleKind, keepModules, key)
 }
 
-// Unpack fills dir, which must not be there yet, with what modules for t are built
-// from: below source/ the parts of the kernel's source that variants change, and the
-// headers, whose folder it returns, for make -C.
-func Unpack(ctx context.Context, t Target, dir string) (headers string, err error) {
+// openCache is the cache, which compares the hashes of what it hands out: the entries are
+// small, and a module with a flipped bit might well be loaded, and do something else.
+func openCache() (*cache.Cache, error) {
 	c, err := cache.Default()
+	if err == nil {
+		c.Verify = true
+	}
+	return c, err
+}
+
+// Unpack makes the folder dir with what modules for t are built from: below source/ the
+// parts of the kernel's source that variants change, and the headers, whose folder it
+// returns, for make -C. The folder appears once all is there.
+func Unpack(ctx context.Context, t Target, dir string) (headers string, err error) {
+	c, err := openCache()
 	if err != nil {
-		return "", err
-	}
-	if dir, err = filepath.Abs(dir); err != nil {
-		return "", err
-	}
-	if err := os.Mkdir(dir, 0o755); err != nil {
 		return "", err
 	}
 	kit, err := t.kit(ctx, c)
 	if err != nil {
 		return "", err
 	}
+	return t.unpack(ctx, kit, dir)
+}
+
+func (t Target) unpack(ctx context.Context, kit, dir string) (headers string, err error) {
+	if dir, err = filepath.Abs(dir); err != nil {
+		return "", err
+	}
+	tmp, err := os.MkdirTemp(filepath.Dir(dir), "."+filepath.Base(dir)+".*")
+	if err != nil {
+		return "", err
+	}
 	w := workshop{dir: dir, release: t.Release}
-	return w.headers(), w.open(ctx, kit)
+	err = w.fill(ctx, kit, tmp)
+	if err == nil {
+		err = os.Chmod(tmp, 0o755)
+	}
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err == nil {
+		err = os.Rename(tmp, dir)
+	}
+	if err != nil {
+		return "", errors.Join(err, os.RemoveAll(tmp))
+	}
+	return w.headers(), nil
 }
 
 // key names everything that the modules of one entry depend on.
@@ -182,7 +211,7 @@ func missing(tool string) error {
 // buildAll leaves NAME.ko of each variant in dir.
 func (t Target) buildAll(ctx context.Context, kit, dir string, cc compiler, variants []modules.Variant) error {
 	w := workshop{dir: filepath.Join(dir, "work"), release: t.Release, cc: cc.path}
-	if err := w.open(ctx, kit); err != nil {
+	if err := w.fill(ctx, kit, w.dir); err != nil {
 		return err
 	}
 	for _, v := range variants {
@@ -207,36 +236,46 @@ func (w workshop) headers() string {
 	return filepath.Join(w.dir, "usr/src/linux-headers-"+w.release)
 }
 
-// open fills the workshop.
-func (w workshop) open(ctx context.Context, kit string) error {
-	if strings.ContainsAny(w.dir, " :") {
-		return fmt.Errorf("%s has a space or a colon in its name, with which the kernel's build system cannot work: set %s to another folder", w.dir, cache.Variable)
+// CheckFolder says why modules cannot be built in a folder.
+func CheckFolder(dir string) error {
+	dir, err := filepath.Abs(dir)
+	if err == nil && strings.ContainsAny(dir, " :") {
+		err = fmt.Errorf("%s has a space or a colon in its name, with which the kernel's build system cannot work", dir)
+	}
+	return err
+}
+
+// fill puts into a folder what the workshop has, once that is called w.dir.
+func (w workshop) fill(ctx context.Context, kit, folder string) error {
+	if err := CheckFolder(w.dir); err != nil {
+		return fmt.Errorf("%w: set %s to another folder", err, cache.Variable)
 	}
 	debs, err := filepath.Glob(filepath.Join(kit, "*.deb"))
 	if err != nil {
 		return err
 	}
 	for _, deb := range debs {
-		if err := unpack(ctx, deb, w.dir); err != nil {
+		if err := unpack(ctx, deb, folder); err != nil {
 			return err
 		}
 	}
-	if err := os.CopyFS(w.source(), os.DirFS(filepath.Join(kit, sourceFolder))); err != nil {
+	at := workshop{dir: folder, release: w.release}
+	if err := os.CopyFS(at.source(), os.DirFS(filepath.Join(kit, sourceFolder))); err != nil {
 		return err
 	}
-	return w.moveHeaders()
+	return at.moveHeaders(w.dir)
 }
 
-// moveHeaders tells the headers where they are. Their makefile consists of one
+// moveHeaders tells the headers in which folder they will be. Their makefile consists of one
 // line, which names the place where the package would have been installed.
-func (w workshop) moveHeaders() error {
+func (w workshop) moveHeaders(to string) error {
 	const installed = "/usr/src/"
 	path := filepath.Join(w.headers(), "Makefile")
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	moved := strings.ReplaceAll(string(text), installed, filepath.Join(w.dir, installed)+"/")
+	moved := strings.ReplaceAll(string(text), installed, filepath.Join(to, installed)+"/")
 	return os.WriteFile(path, []byte(moved), 0o644)
 }
 

@@ -1,11 +1,13 @@
 package kbuild
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"powercut/images/cache"
 	"powercut/images/modules"
@@ -30,11 +32,11 @@ func TestMoveHeaders(t *testing.T) {
 	w := workshop{dir: t.TempDir(), release: "6.1.0-1-amd64"}
 	path := filepath.Join(w.headers(), "Makefile")
 	write(t, path, "include /usr/src/linux-headers-6.1.0-1-common/Makefile\n")
-	if err := w.moveHeaders(); err != nil {
+	if err := w.moveHeaders("/new"); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(path)
-	if want := "include " + w.dir + "/usr/src/linux-headers-6.1.0-1-common/Makefile\n"; err != nil || string(text) != want {
+	if want := "include /new/usr/src/linux-headers-6.1.0-1-common/Makefile\n"; err != nil || string(text) != want {
 		t.Errorf("makefile says %q, want %q (%v)", text, want, err)
 	}
 }
@@ -78,9 +80,9 @@ func TestPatch(t *testing.T) {
 	}
 }
 
-func TestOpenRefusesFolder(t *testing.T) {
+func TestFillRefusesFolder(t *testing.T) {
 	w := workshop{dir: "/home/a b/cache"}
-	if err := w.open(t.Context(), t.TempDir()); err == nil || !strings.Contains(err.Error(), cache.Variable) {
+	if err := w.fill(t.Context(), t.TempDir(), w.dir); err == nil || !strings.Contains(err.Error(), cache.Variable) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -123,21 +125,15 @@ func TestKey(t *testing.T) {
 func TestFindCompiler(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("PATH", dir)
-	program := func(name, says string) {
-		write(t, filepath.Join(dir, name), "#!/bin/sh\necho '"+says+"'\necho more\n")
-		if err := os.Chmod(filepath.Join(dir, name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
 	if _, err := findCompiler(t.Context(), "gcc-12"); err == nil || !strings.Contains(err.Error(), "there is no gcc: scripts/build-modules") {
 		t.Errorf("no compiler: error %v", err)
 	}
-	program("gcc", "gcc of the test")
+	program(t, dir, "gcc", "echo 'gcc of the test'; echo more")
 	if cc, err := findCompiler(t.Context(), "gcc-12"); err != nil || cc.version != "gcc of the test" {
 		t.Errorf("one that does not tell its version: %+v, %v", cc, err)
 	}
-	program("gcc", "gcc (Debian 12.2.0-14+deb12u1) 12.2.0")
-	program("gcc-13", "gcc-13 (Debian 13.2.0-1) 13.2.0")
+	program(t, dir, "gcc", "echo 'gcc (Debian 12.2.0-14+deb12u1) 12.2.0'; echo more")
+	program(t, dir, "gcc-13", "echo 'gcc-13 (Debian 13.2.0-1) 13.2.0'; echo more")
 	for own, want := range map[string]string{
 		"gcc-10": "gcc", "gcc-12": "gcc", "gcc-13": "gcc-13", "cc": "gcc",
 		"x86_64-linux-gnu-gcc-14": "",
@@ -152,5 +148,102 @@ func TestFindCompiler(t *testing.T) {
 		if err != nil || filepath.Base(cc.path) != want {
 			t.Errorf("%s: %v, error %v; want %s", own, cc, err, want)
 		}
+	}
+}
+
+// program makes a program of the test's in a folder.
+func program(t *testing.T, dir, name, script string) {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	write(t, path, "#!/bin/sh\n"+script+"\n")
+	if err := os.Chmod(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The folder is there once all is in it; of an unpacking that is interrupted nothing stays.
+func TestUnpackIsWhole(t *testing.T) {
+	bin, kit, above := t.TempDir(), t.TempDir(), t.TempDir()
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	target := Target{Release: "6.1.0-1-amd64"}
+	write(t, filepath.Join(kit, "headers.deb"), "")
+	write(t, filepath.Join(kit, "source/fs/ext4/file.c"), "int x;\n")
+	dir, began := filepath.Join(above, "src"), filepath.Join(bin, "began")
+	headers := "mkdir -p $3/usr/src/linux-headers-6.1.0-1-amd64 && echo include /usr/src/linux-headers-common/Makefile >$3/usr/src/linux-headers-6.1.0-1-amd64/Makefile"
+
+	program(t, bin, "dpkg-deb", headers+"; touch "+began+"; sleep 600")
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		for range 1000 {
+			if _, err := os.Stat(began); err == nil {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		cancel()
+	}()
+	if _, err := target.unpack(ctx, kit, dir); !errors.Is(err, context.Canceled) {
+		t.Errorf("interrupted: error %v", err)
+	}
+	if left, err := os.ReadDir(above); err != nil || len(left) > 0 {
+		t.Errorf("the interrupted one left %v, %v", left, err)
+	}
+
+	program(t, bin, "dpkg-deb", headers)
+	got, err := target.unpack(t.Context(), kit, dir)
+	if want := filepath.Join(dir, "usr/src/linux-headers-6.1.0-1-amd64"); err != nil || got != want {
+		t.Fatalf("headers are in %s, want %s (%v)", got, want, err)
+	}
+	text, err := os.ReadFile(filepath.Join(got, "Makefile"))
+	if want := "include " + dir + "/usr/src/linux-headers-common/Makefile\n"; err != nil || string(text) != want {
+		t.Errorf("makefile says %q, want %q (%v)", text, want, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "source/fs/ext4/file.c")); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(above); err != nil || len(left) != 1 {
+		t.Errorf("beside it there is %v, %v", left, err)
+	}
+}
+
+// A module in the cache that has a flipped bit is built again.
+func TestDamagedModule(t *testing.T) {
+	bin := t.TempDir()
+	t.Setenv(cache.Variable, t.TempDir())
+	t.Setenv("PATH", bin)
+	for _, tool := range Tools() {
+		program(t, bin, tool.Name, "echo "+tool.Name+" of the test")
+	}
+	v, err := modules.FindVariant("fsync_range")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := Target{Release: "6.1.0-1-amd64", Version: "6.1.1-1", Compiler: "gcc"}
+	key, err := target.key(v, compiler{version: "gcc of the test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := cache.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := c.Entry(t.Context(), moduleKind, key, func(_ context.Context, dir string) error {
+		return os.WriteFile(filepath.Join(dir, "fsync_range.ko"), []byte("module"), 0o644)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := Build(t.Context(), target, v, func(string) { t.Error("a whole module is built again") })
+	if err != nil || file != filepath.Join(dir, "fsync_range.ko") {
+		t.Fatalf("file %s, %v", file, err)
+	}
+	if err := errors.Join(os.Chmod(file, 0o644), os.WriteFile(file, []byte("modulf"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	built := false
+	_, err = Build(ctx, target, v, func(string) { built = true; cancel() })
+	if !built || err == nil {
+		t.Errorf("a damaged module is taken: %v", err)
 	}
 }
