@@ -104,7 +104,7 @@ func parseSpec(spec string) (debianKernel, error) {
 			return k, nil
 		}
 	}
-	return debianKernel{}, fmt.Errorf("unknown kernel %q: it may be one of %s, or the path of a bzImage or vmlinux", spec, strings.Join(Specs(), ", "))
+	return debianKernel{}, fmt.Errorf("unknown kernel %q: it may be one of %s", spec, strings.Join(Specs(), ", "))
 }
 
 // build fills a cache entry with the newest package of the kernel.

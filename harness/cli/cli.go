@@ -79,7 +79,7 @@ var errNotHeld = errors.New("expectations were not met")
 // given help.
 func newParser(ctx context.Context, c *commands, s Streams, exit func(code int)) *kong.Kong {
 	parser, err := kong.New(c, kong.Name("powercut"), kong.Description(about), kong.UsageOnError(),
-		kong.Writers(s.Out, s.Err), kong.Exit(exit), kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(s),
+		kong.Writers(s.Out, s.Err), kong.Exit(exit), kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(s), filled("existingfile"), filled("existingdir"),
 		kong.Vars{"kinds": strings.Join(generate.Kinds(), ", "), "syncs": strings.Join(generate.Syncs, ", ")})
 	if err != nil {
 		panic(err) // the command line's own definition is wrong

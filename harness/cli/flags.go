@@ -12,6 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// filled is kong's type of that name, which is for paths, but refuses an empty one: kong
+// would take it for the folder that the program runs in.
+func filled(name string) kong.Option {
+	own := kong.NewRegistry().RegisterDefaults().ForNamedType(name, reflect.TypeFor[string]())
+	return kong.NamedMapper(name, kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
+		if ctx.Scan.Peek().Value == "" {
+			return errors.New("it is empty; give it a value, or leave it out")
+		}
+		return own.Decode(ctx, target)
+	}))
+}
+
 // sound says what is wrong with a command line that kong has no word for.
 func sound(k *kong.Context) error {
 	for _, check := range []func(*kong.Context) error{noneEmpty, noneAlone, noneZero, canBeMade} {

@@ -49,8 +49,8 @@ func (c *modulesBuild) Run(ctx context.Context, s Streams) error {
 			return &usageError{err}
 		}
 	}
-	if err := images.CheckSpec(c.Kernel); err != nil {
-		return &usageError{err}
+	if err := checkNamed(c.Kernel); err != nil {
+		return err
 	}
 	k, err := images.Fetch(ctx, c.Kernel)
 	if err != nil {
@@ -82,8 +82,8 @@ func (*modulesSource) Help() string {
 
 // Run unpacks.
 func (c *modulesSource) Run(ctx context.Context, s Streams) error {
-	if err := images.CheckSpec(c.Kernel); err != nil {
-		return &usageError{err}
+	if err := checkNamed(c.Kernel); err != nil {
+		return err
 	}
 	if _, err := os.Lstat(c.Dir); err == nil {
 		return &usageError{fmt.Errorf("%s is there already: give the name of a new folder", c.Dir)}
@@ -104,6 +104,14 @@ func (c *modulesSource) Run(ctx context.Context, s Streams) error {
 	}
 	_, err = fmt.Fprintln(s.Out, headers)
 	return err
+}
+
+// checkNamed demands a kernel whose headers and source Debian has.
+func checkNamed(kernel string) error {
+	if err := images.CheckSpec(kernel); err != nil {
+		return &usageError{fmt.Errorf("%w; for a kernel of your own build the module in its tree, and give the file with powercut run --module", err)}
+	}
+	return nil
 }
 
 // checkModules says what is wrong with the files of --module.

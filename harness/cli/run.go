@@ -142,7 +142,10 @@ func (c *runCommand) check(s scenarios.Scenario) error {
 		image = s.Kernel
 	}
 	if image == "" {
-		return images.CheckSpec(s.Kernel)
+		if err := images.CheckSpec(s.Kernel); err != nil {
+			return fmt.Errorf("%w, or the path of a bzImage or vmlinux", err)
+		}
+		return nil
 	}
 	if s.Guest.Module != "" {
 		return fmt.Errorf("guest.module: %s is built for kernels of Debian (%s), and --kernel is another; give a module built for it with --module", s.Guest.Module, strings.Join(images.Specs(), ", "))
