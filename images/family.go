@@ -85,6 +85,13 @@ func Module(fstype string) string {
 	return fstype
 }
 
+// LeastDisk is the size of the smallest disk for a type of file system, in bytes; 0 where
+// there is no such type.
+func LeastDisk(fstype string) int64 {
+	f, _ := familyOf(fstype)
+	return f.least
+}
+
 func familyOf(fstype string) (family, error) {
 	for _, f := range families {
 		if slices.Contains(f.types, fstype) {

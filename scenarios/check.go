@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"powercut/guest/workload"
+	"powercut/images"
 )
 
 var (
@@ -62,6 +63,9 @@ func (s Scenario) checkSize(d *decoder) error {
 	if s.Filesystem.Size%diskUnit != 0 {
 		return d.at("filesystem.size").errorf("filesystem.size: %s is not a multiple of %s", s.Filesystem.Size, diskUnit)
 	}
+	if least := Size(images.LeastDisk(string(s.Filesystem.Type))); s.Filesystem.Size < least {
+		return d.at("filesystem.size").errorf("filesystem.size: %s is too small: %s needs at least %s", s.Filesystem.Size, s.Filesystem.Type, least)
+	}
 	return nil
 }
 
@@ -107,6 +111,9 @@ func (s Scenario) checkWorkload(d *decoder) error {
 	}
 	if err := s.checkRoom(d); err != nil {
 		return err
+	}
+	if at, given := d.values["workload.sync"]; given && s.Workload.Sync.Length == 0 {
+		return at.errorf("workload.sync: has no length; write one of at least 1, such as {offset: 0, length: 64KiB}, or leave sync out for what each op wrote")
 	}
 	for _, call := range s.Workload.Calls {
 		if err := s.plan(call, 0).Validate(); err != nil {

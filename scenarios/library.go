@@ -169,7 +169,11 @@ func Find(arg string, overrides ...Override) ([]Scenario, error) {
 		if name, ok := inLibrary(arg); ok {
 			return loadNamed(name, overrides...)
 		}
-		return LoadFile(arg, overrides...)
+		all, err := LoadFile(arg, overrides...)
+		if family, _, _ := strings.Cut(arg, "/"); errors.Is(err, fs.ErrNotExist) && slices.Contains(Families(), family) {
+			err = fmt.Errorf("%w; the family %s has %s", err, family, strings.Join(namesOf(family), ", "))
+		}
+		return all, err
 	}
 	all, err := loadNamed(arg, overrides...)
 	var missing *NotFoundError
@@ -190,6 +194,17 @@ func inLibrary(arg string) (name string, ok bool) {
 		base := baseName(file)
 		return path.Dir(file) == family && (name == base || strings.HasPrefix(name, base+"-"))
 	})
+}
+
+// namesOf lists the names of a family's files, sorted.
+func namesOf(family string) []string {
+	var names []string
+	for _, file := range files() {
+		if path.Dir(file) == family {
+			names = append(names, baseName(file))
+		}
+	}
+	return names
 }
 
 // files lists the embedded files, sorted.

@@ -129,6 +129,11 @@ func TestFindErrors(t *testing.T) {
 			t.Errorf("Find(%q) gave %v", arg, err)
 		}
 	}
+	for _, arg := range []string{"drive/ext3-overwrite", "drive/none/"} {
+		if _, err := Find(arg); err == nil || !strings.Contains(err.Error(), "; the family drive has "+strings.Join(namesOf("drive"), ", ")) {
+			t.Errorf("Find(%q) does not list the family: %v", arg, err)
+		}
+	}
 	big := filepath.Join(t.TempDir(), "big.yaml")
 	if err := os.WriteFile(big, []byte(strings.Repeat("#", maxSource+2)), 0o600); err != nil {
 		t.Fatal(err)
