@@ -49,7 +49,7 @@ func finish(src *source, root *node, overrides []Override) (Scenario, error) {
 			return Scenario{}, err
 		}
 	}
-	d := decoder{values: map[string]place{"": root.place}, names: map[string]place{}}
+	d := decoder{values: map[string]place{"": root.place}, names: map[string]place{}, alone: src.alone}
 	s := Default()
 	if err := d.decode(reflect.ValueOf(&s).Elem(), root, spot{}); err != nil {
 		return Scenario{}, err
@@ -126,6 +126,7 @@ func join(path, name string) string {
 type decoder struct {
 	values map[string]place // by dotted path
 	names  map[string]place // of the fields' names, by dotted path
+	alone  bool             // see Alone
 }
 
 // at returns the place of the value at path or, where the document does not

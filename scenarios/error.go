@@ -64,6 +64,7 @@ func (e *Error) excerpt() (line, before string) {
 type source struct {
 	name  string
 	lines []string // none where the text is not a file
+	alone bool     // see Alone
 }
 
 func newSource(name string, text []byte) *source {

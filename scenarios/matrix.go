@@ -99,7 +99,8 @@ func ParseAll(name string, data []byte, overrides ...Override) ([]Scenario, erro
 			}
 		}
 	}
-	overrides = slices.DeleteFunc(slices.Clone(overrides), isMatrix)
+	src.alone = slices.Contains(overrides, Alone)
+	overrides = slices.DeleteFunc(slices.Clone(overrides), func(o Override) bool { return isMatrix(o) || o == Alone })
 	m, err := takeMatrix(root)
 	if err != nil {
 		return nil, err

@@ -14,7 +14,12 @@ type Override struct {
 	Path, Value string
 
 	given *node // the value, where it stands in a suite; nil: Value is to be read
+	alone bool  // this is Alone
 }
+
+// Alone changes nothing. It says that guests are given no module but the one that the
+// scenario names, and a call that needs another is refused.
+var Alone = Override{alone: true}
 
 // ParseOverride reads "a.b=value".
 func ParseOverride(text string) (Override, error) {

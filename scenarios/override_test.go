@@ -102,3 +102,29 @@ func TestOverrideErrors(t *testing.T) {
 		}
 	}
 }
+
+// With Alone a call that needs a module is refused where the scenario does not name it; a
+// scenario that has run with a module of the user's is read without.
+func TestAlone(t *testing.T) {
+	calls := Override{Path: "workload.calls", Value: "[fsync, fsync_range-FFILESYNC]"}
+	for name, test := range map[string]struct {
+		set  []Override
+		fine bool
+	}{
+		"a module may be given":  {[]Override{calls}, true},
+		"none":                   {[]Override{calls, Alone}, false},
+		"the scenario's":         {[]Override{calls, Alone, {Path: "guest.module", Value: "fsync_range"}}, true},
+		"another":                {[]Override{calls, Alone, {Path: "guest.module", Value: "ext4-2.4-fsync"}}, false},
+		"a kernel of one's own":  {[]Override{calls, Alone, {Path: "kernel", Value: "./vmlinux"}}, true},
+		"no call that needs one": {[]Override{Alone}, true},
+	} {
+		if _, err := Find("barrier-on", test.set...); (err == nil) != test.fine {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+	for _, family := range Families() {
+		if _, err := Family(family, Alone); err != nil {
+			t.Error(err)
+		}
+	}
+}

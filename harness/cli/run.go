@@ -117,6 +117,9 @@ func (c *runCommand) scenarios() ([]scenarios.Scenario, error) {
 	if err := checkModules(c.Module); err != nil {
 		return nil, err
 	}
+	if c.Kernel == "" && len(c.Module) == 0 {
+		overrides = append(overrides, scenarios.Alone)
+	}
 	list, err := scenarios.Cross(c.Scenario, axes, overrides...)
 	if err != nil {
 		return nil, &usageError{err}
