@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -12,15 +13,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// filled is kong's type of that name, which is for paths, but refuses an empty one: kong
-// would take it for the folder that the program runs in.
+// filled is kong's type of that name, which is for paths, but refuses an empty one, which
+// kong would take for the folder that the program runs in, and what cannot be read at any
+// place: a pipe would be waited for, and a device such as /dev/zero has no end. Disks can.
 func filled(name string) kong.Option {
 	own := kong.NewRegistry().RegisterDefaults().ForNamedType(name, reflect.TypeFor[string]())
 	return kong.NamedMapper(name, kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
 		if ctx.Scan.Peek().Value == "" {
 			return errors.New("it is empty; give it a value, or leave it out")
 		}
-		return own.Decode(ctx, target)
+		if err := own.Decode(ctx, target); err != nil || target.Kind() != reflect.String {
+			return err
+		}
+		info, err := os.Stat(target.String())
+		if err == nil && info.Mode()&(fs.ModeNamedPipe|fs.ModeSocket|fs.ModeCharDevice) != 0 {
+			return fmt.Errorf("%s is neither a file nor a disk", target)
+		}
+		return nil
 	}))
 }
 
