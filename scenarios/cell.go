@@ -90,6 +90,7 @@ func (b *spelling) point(l *lattice, at place, names []string, p point) (bool, e
 		return false, nil
 	}
 	set := append(l.set[:len(l.set):len(l.set)], p.overrides()...)
+	set = append(set, Alone) // a suite cannot be given modules
 	found, err := Find(b.suite.relative(names[1]), append(set, l.expected(names, p)...)...)
 	if err != nil {
 		return false, b.placed(err, at, p)

@@ -155,6 +155,7 @@ func TestSuiteErrors(t *testing.T) {
 		"too many seeds":    {head + "  - scenarios: [barrier-on]\n    seeds: 1-99999", "4:12: seeds: 1-99999 is not a range of at most 10000 seeds"},
 		"kernel":            {head + "  - scenarios: [barrier-on]\n    kernels: [debian:6.1, bsd]", "4:27: kernel: "},
 		"set":               {head + "  - scenarios: [barrier-on]\n    set: {workload.count: many}", `4:27: workload.count: "many" is not a whole number`},
+		"a module's call":   {head + "  - scenarios: [barrier-on]\n    set: {workload.calls: [fsync_range-FDATASYNC]}", "4:28: workload.calls: fsync_range-FDATASYNC is no system call of Linux"},
 		"set the name":      {head + "  - scenarios: [barrier-on]\n    set: {name: x}", "4:11: set: name cannot be set by a suite"},
 		"exclude what":      {head + "  - scenarios: [barrier-on]\n    exclude: [{kernel: debian:6.1}]", `4:16: exclude: "kernel" is nothing that this group lists; allowed: scenario, seed`},
 		"exclude value":     {head + "  - scenarios: [barrier-on]\n    mounts: [barrier=1]\n    exclude: [{mount: barrier=2}]", `5:23: exclude: the mount "barrier=2" is not known (did you mean barrier=1?)`},
