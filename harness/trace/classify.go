@@ -26,20 +26,23 @@ type classifier struct {
 	contents *contents
 	journal  journalReader
 	// home is the file sector that a sector of the drive was last seen to hold.
-	home    map[int64]int32
+	home map[int64]int32
+	// copied is the journal write that holds the newest copy of a block of the drive, by the
+	// block's place: its number.
+	copied  map[int64]uint64
 	carries []carry
 	payload []byte
 	heads   []int32 // per sector of the payload: the newest version of its content, or 0
 	found   []int32 // and the version that it was taken for
 }
 
-// classify fills Class, Detail and Ops, and returns what each write carried, in
-// order of arrival.
-func classify(reqs []Request, in Input, lay *layout) ([]carry, error) {
+// classify fills Class, Detail and Ops. Of the classifier carries are what each write carried,
+// in order of arrival.
+func classify(reqs []Request, in Input, lay *layout) (*classifier, error) {
 	c := &classifier{
 		in: in, lay: lay, contents: newContents(in.Plan),
 		journal: journalReader{lay: lay, blockSize: lay.journalBlock, tagBytes: lay.tagBytes},
-		home:    map[int64]int32{},
+		home:    map[int64]int32{}, copied: map[int64]uint64{},
 	}
 	for i := range reqs {
 		r := &reqs[i]
@@ -62,7 +65,7 @@ func classify(reqs []Request, in Input, lay *layout) ([]carry, error) {
 			return nil, fmt.Errorf("request %d: unknown op %d", r.Number, r.Op)
 		}
 	}
-	return c.carries, nil
+	return c, nil
 }
 
 func (c *classifier) zeroes(r *Request) {
@@ -85,6 +88,10 @@ func (c *classifier) write(r *Request, index int, e blocklog.Event) error {
 	}
 	r.Spoil.Flip(c.payload) // back to what was sent
 	blocks, transaction, inJournal := c.journal.read(r.Offset, c.payload)
+	for _, block := range c.journal.named {
+		c.copied[int64(block)*c.journal.blockSize] = r.Number
+	}
+	c.journal.named = c.journal.named[:0]
 	first := len(c.carries)
 	c.identify(r.Offset, index, !inJournal)
 	c.spoil(first, r)

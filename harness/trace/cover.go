@@ -42,7 +42,8 @@ type coverer struct {
 	in      Input
 	reqs    []Request
 	carries []carry // by sector, then in order of arrival
-	flushes []int   // indices of all flush requests, in order of arrival
+	found   *classifier
+	flushes []int // indices of all flush requests, in order of arrival
 	sets    []flushSet
 }
 
@@ -51,9 +52,10 @@ type coverer struct {
 type flushSet struct{ effective, soonest []int }
 
 // covers says for each acknowledged op how durable its data was.
-func covers(reqs []Request, carries []carry, in Input) []Cover {
+func covers(reqs []Request, found *classifier, in Input) []Cover {
+	carries := found.carries
 	slices.SortStableFunc(carries, func(a, b carry) int { return cmp.Compare(a.sector, b.sector) })
-	c := &coverer{in: in, reqs: reqs, carries: carries}
+	c := &coverer{in: in, reqs: reqs, carries: carries, found: found}
 	c.indexFlushes()
 	var list []Cover
 	for _, w := range windows(in) {
@@ -182,6 +184,7 @@ type part struct {
 	at     int   // where it became durable, or never
 	write  int   // index of the request that did it, where at is not never
 	flush  int   // and of the flush, or -1
+	place  int64 // of the sector in that write, on the drive
 }
 
 // like tells whether two sectors have the same state.
@@ -207,6 +210,9 @@ func (c *coverer) cover(w window) Cover {
 	v.Writes = c.numbers(slices.Compact(writes))
 	for _, p := range parts {
 		v.Durable = v.Durable && p.at < w.to
+		if p.write >= 0 && c.reqs[p.write].Class != Journal {
+			v.Replayed = max(v.Replayed, c.found.copied[p.place-p.place%c.found.journal.blockSize])
+		}
 	}
 	x.during(&v)
 	v.Reason, v.Why = x.because()
@@ -239,7 +245,7 @@ func (c *coverer) part(s int32, w window) part {
 			continue
 		}
 		if at, flush := c.durable(r); at < p.at {
-			p.at, p.write, p.flush = at, int(v.request), flush
+			p.at, p.write, p.flush, p.place = at, int(v.request), flush, v.at
 		}
 	}
 	return p

@@ -61,6 +61,9 @@ type journalReader struct {
 	due []workload.Extent
 	// open is the transaction of the last descriptor, until its commit; 0: none.
 	open uint32
+	// named are the blocks of the file system of which the descriptors since the last call
+	// of read announced copies.
+	named []uint32
 }
 
 // maxDue bounds due: a transaction of more descriptors loses the oldest.
@@ -115,7 +118,9 @@ func (j *journalReader) follow(kind uint32, offset int64, block []byte) {
 	switch kind {
 	case blockDescriptor:
 		j.open = binary.BigEndian.Uint32(block[8:])
-		n := int64(tags(block, j.tagBytes))
+		blocks := tags(block, j.tagBytes)
+		j.named = append(j.named, blocks...)
+		n := int64(len(blocks))
 		if len(j.due) == maxDue {
 			j.due = j.due[1:]
 		}
@@ -144,11 +149,11 @@ func (j *journalReader) announced(offset, length int64) bool {
 	return overlaps(j.due, offset, length)
 }
 
-// tags counts the tags of a descriptor block: one for each copy that follows.
-func tags(block []byte, size int) int {
-	n := 0
+// tags are the blocks that the tags of a descriptor block name, without the upper half of
+// their numbers: one for each copy that follows.
+func tags(block []byte, size int) (blocks []uint32) {
 	for at := headerBytes; at+size <= len(block); at += size {
-		n++
+		blocks = append(blocks, binary.BigEndian.Uint32(block[at:]))
 		flags := binary.BigEndian.Uint32(block[at+4:])
 		if size != 16 {
 			flags &= 0xFFFF // the upper half is a checksum
@@ -160,7 +165,7 @@ func tags(block []byte, size int) int {
 			at += uuidBytes
 		}
 	}
-	return n
+	return blocks
 }
 
 func blockName(kind uint32) string {

@@ -41,17 +41,18 @@ func TestTags(t *testing.T) {
 				} else {
 					binary.BigEndian.PutUint32(block[at+4:], 0xFFFF0000|flags) // behind a checksum
 				}
+				binary.BigEndian.PutUint32(block[at:], uint32(i+1))
 				at += size
 				if i%2 == 0 {
 					at += uuidBytes
 				}
 			}
-			if got := tags(block, size); got != n {
+			if got := tags(block, size); len(got) != n || got[n-1] != uint32(n) {
 				t.Errorf("tags of %d bytes: %d, want %d", size, got, n)
 			}
 		}
 	}
-	if got := tags(make([]byte, 1024), 8); got != (1024-headerBytes)/(8+uuidBytes) {
+	if got := len(tags(make([]byte, 1024), 8)); got != (1024-headerBytes)/(8+uuidBytes) {
 		t.Errorf("a block without a last tag: %d", got)
 	}
 }

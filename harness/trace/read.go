@@ -87,12 +87,12 @@ func Read(in Input) (*Trace, error) {
 	if t.Requests, err = join(in.Events, in.Records, in.threads()); err != nil {
 		return nil, fmt.Errorf("join requests: %w", err)
 	}
-	carries, err := classify(t.Requests, in, lay)
+	found, err := classify(t.Requests, in, lay)
 	if err != nil {
 		return nil, fmt.Errorf("classify requests: %w", err)
 	}
 	t.Bill = bill(t.Requests, in)
-	t.Covers = covers(t.Requests, carries, in)
+	t.Covers = covers(t.Requests, found, in)
 	return t, nil
 }
 

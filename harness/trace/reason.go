@@ -32,6 +32,7 @@ const (
 	MetadataSpoilt   Reason = "data durable; metadata spoilt"     // a fault kept a part of such a write from being stored as it was
 	MetadataDurable  Reason = "data durable; metadata too"        // each of these was durable
 	NoMetadata       Reason = "data durable; no metadata written" // no such write was made during the op
+	Replayed         Reason = "data durable; replayed over"       // as the two before, and the journal has a copy of a block of the data
 )
 
 // Unknown stands for every reason where there is no log to find one in.
@@ -41,7 +42,7 @@ const Unknown Reason = "unknown: no block log"
 func LostReasons() []Reason {
 	return []Reason{
 		NoWrite, WriteUnanswered, WriteFailed, WriteTorn, WriteRotten, NoFlush, OtherDisk, FlushEarly, FlushUnanswered, FlushFailed, FlushIgnored,
-		FUAIgnored, Unadvertised, Dropped, MetadataVolatile, MetadataSpoilt, MetadataDurable, NoMetadata,
+		FUAIgnored, Unadvertised, Dropped, MetadataVolatile, MetadataSpoilt, MetadataDurable, NoMetadata, Replayed,
 	}
 }
 
@@ -51,6 +52,8 @@ func (c Cover) LostReason() Reason {
 		return c.Reason
 	}
 	switch _, made, open := c.tables(); {
+	case c.Replayed > 0 && len(open) == 0 && len(c.Spoilt) == 0:
+		return Replayed
 	case len(made) == 0:
 		return NoMetadata
 	case len(c.Spoilt) > 0:

@@ -38,6 +38,10 @@ func TestLostReason(t *testing.T) {
 		{script: "begin data journal commit /1 /2 /3 flush /4 ack", want: MetadataDurable},
 		{script: "begin data /1 flush /2 ack", want: NoMetadata},
 		{script: "begin data:fua /1 ack", want: NoMetadata},
+		{script: "copy:fua /1 begin data:fua /2 ack", want: Replayed},
+		{script: "begin data:fua copy:fua commit:fua /1 /2 /3 ack", want: Replayed},
+		{script: "copy:fua /1 begin data:fua /2 meta /3 ack", want: MetadataVolatile},
+		{script: "copy:fua /1 begin data /2 ack", want: NoFlush},
 	} {
 		in := newStory(t, overwrites()).tell("ack " + c.script).input()
 		if c.set != nil {

@@ -156,6 +156,10 @@ func (s *story) word(word string) {
 		}
 	case name == "journal":
 		s.write(second, append(descriptor(1), make([]byte, 4096)...), fua, ignored)
+	case name == "copy": // the journal has one of the block in which the file begins
+		block := descriptor(1)
+		binary.BigEndian.PutUint32(block[headerBytes:], home/4096)
+		s.write(second, append(block, make([]byte, 4096)...), fua, ignored)
 	case name == "flush":
 		e := blocklog.Event{Op: blocklog.Flush, NoEffect: ignored}
 		switch { // of one of two disks

@@ -107,6 +107,9 @@ type Cover struct {
 	// op, Volatile those of both that were not durable at the ack, and Spoilt those of
 	// which a fault kept a part from being stored as it was.
 	Journal, Metadata, Volatile, Spoilt []uint64
+	// Replayed is the journal write that holds a copy of a block of the data, older or newer, so
+	// that the journal's replay may write over what was durable in its place; 0: none.
+	Replayed uint64
 	// Unflushed says of the first of Volatile, if it had been answered, what became of the
 	// flushes of its disk; empty where the drive is one disk.
 	Unflushed string

@@ -178,6 +178,9 @@ func (c Cover) Lost() string {
 	if !c.Durable {
 		return c.Why
 	}
+	if c.LostReason() == Replayed {
+		return fmt.Sprintf("%s; the journal has a copy of a block of it (request %d), which its replay writes in place of it, unless a revoke record forbids that", c.Why, c.Replayed)
+	}
 	return c.Why + "; what is missing is metadata: " + c.metadata()
 }
 
