@@ -116,20 +116,31 @@ func (r *runner) do(o Op, k int) error {
 }
 
 // with calls do with a descriptor of the file: the kept one, or one that is opened
-// for it. A directory is opened for reading, whatever flags say.
+// for it, as for a kept one that has not the flags which a write is to have. A directory is
+// opened for reading, whatever flags say.
 func (r *runner) with(file string, flags int, do func(fd int) error) error {
 	if IsHandle(file) {
 		fd, ok := r.handles[file]
 		if !ok {
 			return unix.EBADF
 		}
-		return do(fd)
+		const asked = unix.O_DIRECT | unix.O_SYNC // in which O_DSYNC is
+		if flags&asked == 0 {
+			return do(fd)
+		}
+		again, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", fd), flags|unix.O_CLOEXEC, 0)
+		return doAndClose(again, err, do)
 	}
 	flags |= unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
 	fd, err := unix.Open(r.path(file), flags, 0o644)
 	if err == unix.EISDIR && flags&unix.O_CREAT == 0 {
 		fd, err = unix.Open(r.path(file), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	}
+	return doAndClose(fd, err, do)
+}
+
+// doAndClose calls do with what was opened, and closes that.
+func doAndClose(fd int, err error, do func(fd int) error) error {
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -281,7 +282,7 @@ func (w *worker) judge(ctx context.Context, plans []ops.Plan, rec *recorded, at 
 func historiesOf(plans []ops.Plan, records []ledger.Record, doubtful uint64) []promise.History {
 	out := make([]promise.History, len(plans))
 	for i, p := range plans {
-		out[i] = promise.History{Plan: p, Started: min(1, uint64(len(p.Ops)))}
+		out[i] = promise.History{Plan: p, Started: min(1, uint64(len(p.Ops))), Erred: doubtful < math.MaxUint64}
 	}
 	for i, r := range records {
 		thread, op := place(r, len(plans))
@@ -362,7 +363,7 @@ func (w *worker) recover(ctx context.Context) (verdict.Recovery, promise.Found, 
 		}
 		v, err = campaign.Explain(limited, console, w.stand.Scenario.Timeout, err)
 	}
-	if v.Class != verdict.Recovered {
+	if v.Class != verdict.Recovered || found.Warned() {
 		err = errors.Join(err, w.retire())
 	}
 	return v, found, err

@@ -268,6 +268,26 @@ func TestOverwritesInPlace(t *testing.T) {
 	}
 }
 
+// TestSyncOnDescriptor: a write by a descriptor that is open has the flags that it asks for.
+func TestSyncOnDescriptor(t *testing.T) {
+	l := newLab(t)
+	for _, ops := range []string{"append @a 4KiB O_SYNC", "pwrite @a 0+4KiB O_DSYNC", "pwrite @a 4KiB+4KiB O_DIRECT O_DSYNC"} {
+		doc := runScenario(t, l, load(t, "generated", "filesystem.size=32MiB", "workload.ops=[write a 4KiB, sync, open a as @a, "+ops+"]"), 1)
+		if !doc.Held || doc.Calls[0].Tree.Counts.Syncs != 2 {
+			t.Errorf("%s:\n%s", ops, table(t, doc))
+		}
+	}
+}
+
+// TestNoRoom: of a write that ran out of room nobody knows how much was done, and nothing is
+// judged after it.
+func TestNoRoom(t *testing.T) {
+	doc := runScenario(t, newLab(t), load(t, "generated", "filesystem.size=16MiB", "workload.ops=[write c 1MiB, write c 15MiB allow ENOSPC, truncate d 4KiB allow ENOENT, sync]"), 1)
+	if u := doc.Calls[0].Tree.Unsupported; u == nil || u.Op != 2 || !u.Partly || !doc.Held {
+		t.Errorf("%+v:\n%s", u, table(t, doc))
+	}
+}
+
 // TestLargeTree: a guest reads as many bytes of files as it may, and more than it has
 // memory for.
 func TestLargeTree(t *testing.T) {

@@ -134,8 +134,14 @@ func (p *Past) Call(plan workload.Plan) (*PastCall, error) {
 	}
 	c.erred = firstError(c.Log.Events)
 	c.Started, c.reason, c.drive = cut.Started, cut.Reason, cut.Drive
+	if cut.Records > len(c.Records) {
+		return nil, errors.Join(fmt.Errorf("open recording: %s has %d records, and %s says that there were %d", ledgerFile, len(c.Records), cutFile, cut.Records), c.Log.Close())
+	}
 	if c.Cut = cut.Position; c.Cut < 0 || c.Cut > len(c.Log.Events) {
 		c.Cut = len(c.Log.Events)
+	}
+	if n := len(c.Log.Events); c.reason == "" && n > 0 { // the harness died before it could say
+		c.Started = c.Log.Events[n-1].Started
 	}
 	return c, nil
 }
@@ -150,6 +156,7 @@ func (c *PastCall) History(at int) verdict.History {
 		h.Records, h.Started = c.Records[:min(e.Acked, uint64(len(c.Records)))], e.Started
 	}
 	if c.erred < at {
+		h.Erred = true
 		h.Doubtful = doubtful(h.Records, c.Log.Events[c.erred])
 	}
 	if c.serial() {

@@ -65,7 +65,7 @@ func (r *run) opsHistory(rec *recording) promise.History {
 }
 
 func opsHistory(p ops.Plan, was verdict.History) promise.History {
-	return promise.History{Plan: p, Records: was.Records, Started: was.Started, Doubtful: was.Doubtful}
+	return promise.History{Plan: p, Records: was.Records, Started: was.Started, Doubtful: was.Doubtful, Erred: was.Erred}
 }
 
 // profile is what the scenario's file system is known to do.
@@ -153,7 +153,7 @@ func notSupported(calls []report.Call) []report.Expectation {
 			u := c.Tree.Unsupported
 			return []report.Expectation{{
 				Text: "every op is supported, or nothing is judged", Held: true,
-				Found: fmt.Sprintf("not supported: op %d, %s (%s)", u.Op, u.Text, u.Errno),
+				Found: "not judged: " + u.String(),
 			}}
 		}
 	}

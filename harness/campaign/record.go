@@ -80,6 +80,7 @@ func (r *run) record(ctx context.Context, p workload.Plan) (_ *recording, err er
 	}
 	if rec.log != nil {
 		if at := firstError(rec.log.Events); at < rec.cut.Position {
+			rec.history.Erred = true
 			rec.history.Doubtful = doubtful(rec.history.Records, rec.log.Events[at])
 		}
 	}

@@ -233,6 +233,10 @@ func (c *PastCall) complete() error {
 	return nil
 }
 
+// Complete tells whether the recording can be replayed: the harness did not die before it could
+// say where the cut was.
+func (c *PastCall) Complete() bool { return c.complete() == nil }
+
 func (c *PastCall) serial() bool { return c.past.Document.Machine.Ledger == report.LedgerSerial }
 
 // OwnState is the state that the run itself recovered.

@@ -216,7 +216,7 @@ func (c *exploreCommand) call(ctx context.Context, lab *campaign.Lab, past *camp
 	}
 	c.watch(&o, name, t, progress)
 	r, err = explore.Explore(ctx, s, o)
-	if first := r.First(); err == nil && first != nil && !c.NoShrink {
+	if first := r.First(); err == nil && first != nil && !c.NoShrink && s.Call.Complete() {
 		r.Shrunk, err = c.shrink(ctx, filepath.Join(past.Folder, name), first.State, progress)
 	}
 	return r, errors.Join(err, keepExplored(filepath.Join(past.Folder, name, explore.ReportFile), r), o.Store.Close())

@@ -36,6 +36,7 @@ func (c *checker) limit() time.Duration {
 type outcome struct {
 	recovery verdict.Recovery
 	tree     *promise.Found // of a workload of ops, of which there is no file; nil for others
+	treeKey  []byte         // names it
 	exists   bool
 	size     int64 // of the file
 	rounding int64 // see verdict.Survivors
@@ -80,6 +81,7 @@ type checker struct {
 	changed  func(offset, length int64) []crash.Row // see crash.Hasher
 	journal  journal
 	contents *contents
+	trees    *trees
 	fsck     *fsck // nil: nobody is asked for a second opinion
 
 	drive *drive
@@ -151,7 +153,7 @@ func (c *checker) check(ctx context.Context, s crash.State) (*outcome, error) {
 	}
 	o.finish()
 	o.times.Total = time.Since(begun)
-	if o.recovery.Class != verdict.Recovered {
+	if o.recovery.Class != verdict.Recovered || o.tree != nil && o.tree.Warned() {
 		return o, c.close()
 	}
 	return o, nil
@@ -203,7 +205,7 @@ func (c *checker) inspect(ctx, limited context.Context, console campaign.Console
 	}
 	o := &outcome{recovery: v, times: phasesOf(told)}
 	if v.Class == verdict.Recovered {
-		o.tree = &found
+		c.trees.keep(o, &found)
 	}
 	return o, err
 }

@@ -121,6 +121,7 @@ type exploration struct {
 	hasher   *crash.Hasher
 	index    *index
 	contents *contents
+	trees    *trees
 	builder  *crash.Builder // for what fits an outcome to another state
 	journal  journal
 	jobs     chan job
@@ -146,7 +147,7 @@ func Explore(ctx context.Context, s *Subject, o Options) (*Report, error) {
 	begun := time.Now()
 	e := &exploration{
 		subject: s, options: o, report: newReport(s, o),
-		index: newIndex(), builder: crash.NewBuilder(s.Base, s.Call.Log), contents: newContents(s.Call.Plan, s.Call.Plan.Count),
+		index: newIndex(), builder: crash.NewBuilder(s.Base, s.Call.Log), contents: newContents(s.Call.Plan, s.Call.Plan.Count), trees: newTrees(s.Call.OpsHistory(0).Plan.Ops),
 		jobs: make(chan job), results: make(chan result),
 		flying: map[uint64][]job{}, resumed: map[uint64]bool{}, verdicts: map[judged]Verdict{}, fresh: map[uint64]bool{},
 	}
@@ -203,7 +204,7 @@ func (e *exploration) static() error {
 // work is a checker's life.
 func (e *exploration) work(ctx context.Context, n int) error {
 	c := &checker{
-		subject: e.subject, folder: filepath.Join(e.subject.Folder, fmt.Sprint(n)), contents: e.contents, changed: e.hasher.Changed, journal: e.journal, fsck: e.fsck,
+		subject: e.subject, folder: filepath.Join(e.subject.Folder, fmt.Sprint(n)), contents: e.contents, trees: e.trees, changed: e.hasher.Changed, journal: e.journal, fsck: e.fsck,
 		builder: crash.NewBuilder(e.subject.Base, e.subject.Call.Log),
 	}
 	for j := range e.jobs {

@@ -14,11 +14,14 @@ import (
 
 	"pgregory.net/rapid"
 
+	"powercut/guest/inspect"
 	"powercut/guest/ledger"
+	"powercut/guest/ops"
 	"powercut/guest/workload"
 	"powercut/harness/blocklog"
 	"powercut/harness/crash"
 	"powercut/harness/nbd"
+	"powercut/harness/promise"
 	"powercut/harness/verdict"
 )
 
@@ -279,6 +282,30 @@ func twoWrites(t *testing.T) *blocklog.Log {
 
 // TestIndex: a state is pruned if, and only if, it agrees with a checked one on what
 // was read of that.
+// TestTrees: two finds are one where they differ in what no op has set.
+func TestTrees(t *testing.T) {
+	list, err := ops.Parse("utimes a 1000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := newTrees([]ops.Op{list})
+	find := func(own, dir, file int64, data string) *promise.Found {
+		return &promise.Found{Tree: &inspect.Tree{Data: []byte(data), Objects: []inspect.Object{
+			{Path: ".", Mtime: dir}, {Path: "lost+found", Mtime: own}, {Path: "a", Mtime: file},
+		}}}
+	}
+	first := find(1, 2, 1000e9, "x")
+	for i, c := range []struct {
+		found *promise.Found
+		same  bool
+	}{{first, true}, {find(7, 8, 1000e9, "x"), true}, {find(1, 2, 0, "x"), false}, {find(1, 2, 1000e9, "y"), false}} {
+		o := &outcome{}
+		if x.keep(o, c.found); (o.tree == first) != c.same {
+			t.Errorf("find %d: the same as the first: %t", i, !c.same)
+		}
+	}
+}
+
 func TestIndex(t *testing.T) {
 	l := twoWrites(t)
 	h, err := crash.NewHasher(bytes.NewReader(make([]byte, 8*512)), l, len(l.Events))
@@ -348,7 +375,7 @@ func TestStore(t *testing.T) {
 	if len(again.old) != 2 || !again.old[1].Exists {
 		t.Errorf("kept: %+v", again.old)
 	}
-	o := again.old[1].outcome(1000, changed)
+	o := again.old[1].outcome(1000, newTrees(nil), changed)
 	p := o.plain[0]
 	if o.hash != 1 || o.file.size != 600 || !slices.Equal(o.file.rows, []row{{Op: 1}}) || !slices.Equal(o.needed, needed) ||
 		p.held != 9 || p.length != 600 || !slices.Equal(p.places, places) || !slices.Equal(p.sectors, sectorsOf(places, changed)) {

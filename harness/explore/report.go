@@ -45,6 +45,7 @@ type Report struct {
 	Seed      uint64      `json:"seed" doc:"what the order of states, and random ones, follow from"`
 	Positions int         `json:"positions" doc:"of the log, each of which is a cut"`
 	Tree      bool        `json:"tree,omitempty" doc:"states are judged by the whole tree: the workload is one of operations"`
+	Doubted   []int       `json:"doubted,omitempty" doc:"ops that are sync calls which succeeded after an error, up to the run's own cut, and so promise nothing"`
 	Uncovered []Uncovered `json:"uncovered" doc:"acknowledged ops whose data was volatile at the ack, by the log alone; none of operations"`
 	States    States      `json:"states" doc:"the states that were decided"`
 	Broken    int         `json:"broken" doc:"states that break a promise, or do not recover"`
@@ -320,6 +321,9 @@ const (
 )
 
 func (r *Report) writeUncovered(b *strings.Builder) {
+	if n := len(r.Doubted); n > 0 {
+		fmt.Fprintf(b, "  %d sync calls succeeded after an error, and no success promises anything then; the first is op %d, %s\n", n, r.Doubted[0], r.ops[r.Doubted[0]-1])
+	}
 	if r.Tree {
 		return
 	}

@@ -199,20 +199,21 @@ func (e *exploration) resume() {
 		return
 	}
 	for _, k := range e.options.Store.old {
-		e.index.put(k.Content, k.outcome(e.subject.Call.Plan.ReadLimit(), e.hasher.Changed), e.hasher)
+		e.index.put(k.Content, k.outcome(e.subject.Call.Plan.ReadLimit(), e.trees, e.hasher.Changed), e.hasher)
 		e.resumed[k.Content] = true
 	}
 	e.options.Store.old = nil
 }
 
 // outcome is what was kept, of a file of which limit bytes were read at most.
-func (k *kept) outcome(limit int64, changed func(offset, length int64) []crash.Row) *outcome {
+func (k *kept) outcome(limit int64, t *trees, changed func(offset, length int64) []crash.Row) *outcome {
 	o := &outcome{
 		recovery: k.Recovery, exists: k.Exists, size: k.Size, rounding: k.Rounding, file: file{size: min(k.Size, limit), rows: k.File},
-		needed: k.Needed, hash: k.Hash, blind: k.Blind, second: k.Second, tree: k.Tree,
+		needed: k.Needed, hash: k.Hash, blind: k.Blind, second: k.Second,
 	}
-	if o.tree != nil {
-		o.tree.Tree.Data = k.Data
+	if k.Tree != nil {
+		k.Tree.Tree.Data = k.Data
+		t.keep(o, k.Tree)
 	}
 	for _, p := range k.Plain {
 		o.plain = append(o.plain, plain{block: p.Block, length: p.Length, places: p.Places, sectors: sectorsOf(p.Places, changed), held: p.Held})

@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/cespare/xxhash/v2"
 
 	"powercut/guest/inspect"
 	"powercut/guest/ledger"
+	"powercut/guest/ops"
 	"powercut/harness/campaign"
 	"powercut/harness/promise"
 	"powercut/harness/verdict"
@@ -19,27 +22,64 @@ import (
 // Operations are judged by the whole tree that they leave. All of it is read, so that all
 // that was read is needed.
 
-// treeKey names a tree, and what was found beside it, whatever a kernel says more than once;
-// of none it is empty.
-func treeKey(found *promise.Found) []byte {
-	if found == nil {
-		return nil
+// trees are what was found in states, each kept once.
+type trees struct {
+	stamps map[int64]bool // time stamps that ops set, in nanoseconds
+	mu     sync.Mutex     // guards known, which a goroutine for each checker uses
+	known  map[string]*promise.Found
+}
+
+func newTrees(list []ops.Op) *trees {
+	t := &trees{stamps: map[int64]bool{}, known: map[string]*promise.Found{}}
+	for _, o := range list {
+		if o.Verb == ops.Utimes {
+			t.stamps[o.Seconds*int64(time.Second)] = true
+		}
 	}
-	key := *found
-	key.Kernel = slices.Compact(slices.Sorted(slices.Values(found.Kernel)))
-	b, err := json.Marshal(key)
+	return t
+}
+
+// keep gives an outcome its tree, or an equal one that is known.
+func (t *trees) keep(o *outcome, found *promise.Found) {
+	key := t.key(found)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.known[key] == nil {
+		t.known[key] = found
+	}
+	o.tree, o.treeKey = t.known[key], []byte(key)
+}
+
+// key names what was found, as far as a verdict depends on it: not on what mkfs has made, nor
+// on time stamps that no op set, which recovery may set, nor on how often a kernel says a thing.
+func (t *trees) key(found *promise.Found) string {
+	same := promise.Found{Tree: &inspect.Tree{}, Work: found.Work, Kernel: slices.Compact(slices.Sorted(slices.Values(found.Kernel)))}
+	for _, o := range found.Tree.Objects {
+		if inspect.Own(o.Path) {
+			continue
+		}
+		if !t.stamps[o.Mtime] {
+			o.Mtime = -1
+		}
+		same.Tree.Objects = append(same.Tree.Objects, o)
+	}
+	b, err := json.Marshal(same)
 	if err != nil {
 		panic(err) // it came as JSON
 	}
-	return binary.LittleEndian.AppendUint64(b, xxhash.Sum64(found.Tree.Data))
+	h := xxhash.New()
+	_, _ = h.Write(b)
+	_, _ = h.Write(found.Tree.Data)
+	return string(binary.LittleEndian.AppendUint64(nil, h.Sum64()))
 }
 
 // supported fails where an op of the run is not supported: nothing is judged then.
 func (e *exploration) supported() error {
 	c := e.subject.Call
 	r, err := promise.Judge(c.OpsHistory(c.Cut), c.Profile(), promise.Found{Tree: &inspect.Tree{Objects: []inspect.Object{{Path: "."}}}})
+	e.report.Doubted = r.Doubted
 	if u := r.Unsupported; u != nil {
-		err = fmt.Errorf("explore: op %d, %s, is not supported by this kernel and file system (%s), and nothing of such a run is judged", u.Op, u.Text, u.Errno)
+		err = fmt.Errorf("explore: nothing of this run is judged: %s", u)
 	}
 	return err
 }

@@ -31,13 +31,25 @@ type History struct {
 	// Doubtful is how many of the records, at their end, came after the drive had an error
 	// in store, which sync(2) does not tell of.
 	Doubtful int
+	Erred    bool // the drive had an error in store for a request
 }
 
-// Unsupported says that an op is none that the kernel or the file system knows.
+// Unsupported says that an op is none that the kernel or the file system knows; or that it
+// failed half-way, as it may, so that nobody knows what it has done.
 type Unsupported struct {
 	Op    int    `json:"op"` // from 1
 	Text  string `json:"text"`
 	Errno string `json:"errno"`
+	// Partly: it is known, and may have done a part of its work.
+	Partly bool `json:"partly,omitempty"`
+}
+
+// String says it in words.
+func (u Unsupported) String() string {
+	if u.Partly {
+		return fmt.Sprintf("op %d, %s, failed with %s, and may have done a part of its work", u.Op, u.Text, u.Errno)
+	}
+	return fmt.Sprintf("op %d, %s, failed with %s: it is not supported by this kernel and file system", u.Op, u.Text, u.Errno)
 }
 
 // past is a history, followed in the model.
@@ -80,8 +92,8 @@ func follow(h History, p Profile) (*past, error) {
 		if i >= len(h.Records)-h.Doubtful && h.Plan.Ops[r.Op-1].Verb == ops.Sync {
 			f.distrusted = true // it may have failed
 		}
-		if err := f.ended(h.Plan.Ops[r.Op-1], r); err != nil {
-			return nil, err
+		if err := f.ended(h.Plan.Ops[r.Op-1], r); err != nil || f.unsupported != nil {
+			return f, err // what comes after it is not known
 		}
 	}
 	f.underWay(last+1, h.Started)
@@ -139,14 +151,33 @@ func (f *past) refused(o ops.Op, k int, errno unix.Errno) {
 			}
 			return
 		}
+		if partly(o, errno) {
+			f.unsupported = &Unsupported{Op: k, Text: o.String(), Errno: unix.ErrnoName(errno), Partly: true}
+			return
+		}
 	} else if unsupported(o, errno) {
-		f.unsupported = &Unsupported{k, o.String(), unix.ErrnoName(errno)}
+		f.unsupported = &Unsupported{Op: k, Text: o.String(), Errno: unix.ErrnoName(errno)}
 		return
 	} else {
 		f.failed++
 	}
 	f.perhaps(o, k)
-	f.distrusted = f.distrusted || o.Syncs()
+	f.distrusted = f.distrusted || o.Syncs() && errno != unix.EBUSY // which is said before anything is written
+}
+
+// partly tells whether an op that failed so may have done a part of its work: it is about many
+// bytes, and ran out of room or met an error on its way.
+func partly(o ops.Op, errno unix.Errno) bool {
+	switch o.Verb {
+	case ops.Write, ops.Append, ops.Pwrite, ops.MmapWrite, ops.Truncate, ops.Fallocate, ops.Punch, ops.ZeroRange, ops.Clone, ops.CloneRange:
+	default:
+		return false
+	}
+	switch errno {
+	case unix.ENOSPC, unix.EDQUOT, unix.EFBIG, unix.EIO:
+		return true
+	}
+	return false
 }
 
 // unsupported tells whether an error says that an op is not known at all.

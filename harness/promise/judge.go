@@ -22,6 +22,15 @@ type Found struct {
 	Kernel []string
 }
 
+// Warned tells whether the kernel warned. It may do so once only, so that who asks it to
+// recover another state would not hear of it again.
+func (f Found) Warned() bool {
+	return slices.ContainsFunc(f.Kernel, func(w string) bool { return strings.HasPrefix(w, warning) })
+}
+
+// warning begins what a kernel says of a bug of its own (include/asm-generic/bug.h).
+const warning = "WARNING: "
+
 // Judge says what became of each thing. Its error is a contradiction between guest and
 // model, and no verdict.
 //
@@ -45,7 +54,7 @@ func Judge(h History, p Profile, found Found) (Result, error) {
 		r.Findings = append(r.Findings, Finding{Class: Forbidden, Path: ".", Aspect: "use", Found: "after recovery: " + w})
 	}
 	for _, w := range found.Kernel {
-		if f.distrusted && !strings.HasPrefix(w, "WARNING: ") {
+		if (f.distrusted || h.Erred) && !strings.HasPrefix(w, warning) {
 			continue // a file system that met an error has noted it, and says so when it is mounted
 		}
 		r.Findings = append(r.Findings, Finding{Class: Forbidden, Path: ".", Aspect: "kernel", Found: "the kernel said: " + w})

@@ -389,7 +389,23 @@ func TestErrors(t *testing.T) {
 	if r := judge(t, h, ext4, tree); r.Unsupported == nil || r.Unsupported.Op != 2 {
 		t.Errorf("clone, not supported: %+v", r)
 	}
+	h = done(parse(t, "create f", "write c 15MiB allow ENOSPC", "truncate c 4KiB", "sync"))
+	h.Records[2].Errno = int32(unix.ENOSPC)
+	if r := judge(t, h, ext4, tree); r.Unsupported == nil || r.Unsupported.Op != 2 || !r.Unsupported.Partly {
+		t.Errorf("a write that failed half-way: %+v", r)
+	}
+	h = done(parse(t, "open a as @a O_CREAT", "remount ro allow EBUSY", "write b 4KiB", "fsync b"))
+	h.Records[2].Errno, h.Records[2].Synced = int32(unix.EBUSY), false
+	if r := judge(t, h, ext4, render(after(t, h.Plan.Ops[:1]))); r.Counts.Customary != 1 || len(r.Doubted) > 0 {
+		t.Errorf("a remount that was refused takes promises away: %s", say(r))
+	}
 	h = done(parse(t, "create a"))
+	told := Found{Tree: render(after(t, h.Plan.Ops)), Kernel: []string{"EXT4-fs (sda): warning: mounting fs with errors"}}
+	for _, h.Erred = range []bool{true, false} {
+		if r, err := Judge(h, ext4, told); err != nil || r.Broken() == h.Erred {
+			t.Errorf("what a kernel says, where the drive has erred: %t: %s, %v", h.Erred, say(r), err)
+		}
+	}
 	h.Plan.Ops = parse(t, "unlink a")
 	if _, err := Judge(h, ext4, Found{Tree: tree}); err == nil {
 		t.Error("an op that cannot succeed did, and nothing is said")

@@ -148,9 +148,10 @@ func meanings() map[string]string {
 		"promise.Result.Doubted":     "the ops, from 1, that are sync calls which succeeded after an error of the drive or of a sync call, and so promise nothing",
 		"promise.Result.Unsupported": "the op that the kernel or the file system does not know; nothing is judged then",
 
-		"promise.Unsupported.Op":    "its number, from 1",
-		"promise.Unsupported.Text":  "the op",
-		"promise.Unsupported.Errno": "its error, such as EOPNOTSUPP",
+		"promise.Unsupported.Op":     "its number, from 1",
+		"promise.Unsupported.Text":   "the op",
+		"promise.Unsupported.Errno":  "its error, such as EOPNOTSUPP",
+		"promise.Unsupported.Partly": "it is known, and may have done a part of its work: a write that ran out of room, say",
 
 		"promise.Counts.Ops":       "ops that had begun",
 		"promise.Counts.Syncs":     "sync calls that succeeded before the cut",

@@ -26,7 +26,7 @@ func (p *page) trees(d *Document) {
 			p.hang(4, amber, "not believed:", doubtedText(d, list))
 		}
 		if u := c.Tree.Unsupported; u != nil {
-			p.hang(4, amber, "not supported:", fmt.Sprintf("op %d, %s, failed with %s", u.Op, u.Text, u.Errno))
+			p.hang(4, amber, "not judged:", u.String())
 		}
 	}
 }

@@ -23,7 +23,7 @@ func ofOps() *Document {
 				{Class: promise.Unpromised, Path: "b", Aspect: "name", Found: "missing"},
 			},
 			Doubted:     []int{2, 3},
-			Unsupported: &promise.Unsupported{Op: 3, Text: "fsync .", Errno: "ENOSYS"},
+			Unsupported: &promise.Unsupported{Op: 3, Text: "fsync .", Errno: "ENOSYS", Partly: true},
 		},
 	}}
 	return d

@@ -36,6 +36,7 @@ type History struct {
 	// Doubtful is how many of the records, at their end, came after the drive had an error
 	// in store, which sync(2) does not tell of.
 	Doubtful int
+	Erred    bool // the drive had an error in store for a request
 }
 
 // Survivors is what recovery left of the plan's file.
