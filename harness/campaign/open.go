@@ -90,10 +90,11 @@ type PastCall struct {
 	// the harness died before it could say so, and at a damage.
 	Cut int
 
-	past   *Past
-	erred  int    // see firstError
-	reason string // of the cut; empty where the harness died before it could say
-	drive  wire.FoundDrive
+	past    *Past
+	erred   int    // see firstError
+	inPlace bool   // see verdict.History
+	reason  string // of the cut; empty where the harness died before it could say
+	drive   wire.FoundDrive
 }
 
 // salvageLog opens the block log of a scenario's drive as far as it is whole: see
@@ -132,7 +133,7 @@ func (p *Past) Call(plan workload.Plan) (*PastCall, error) {
 	if c.Log, c.Damage, err = salvageLog(filepath.Join(c.Folder, logFile), p.Scenario.Drive); err != nil {
 		return nil, err
 	}
-	c.erred = firstError(c.Log.Events)
+	c.erred, c.inPlace = firstError(c.Log.Events), inPlace(p.Scenario)
 	c.Started, c.reason, c.drive = cut.Started, cut.Reason, cut.Drive
 	if cut.Records > len(c.Records) {
 		return nil, errors.Join(fmt.Errorf("open recording: %s has %d records, and %s says that there were %d", ledgerFile, len(c.Records), cutFile, cut.Records), c.Log.Close())
@@ -150,15 +151,12 @@ func (p *Past) Call(plan workload.Plan) (*PastCall, error) {
 // told it to the event there, which did not happen any more; at the run's own cut, as
 // it told in the end.
 func (c *PastCall) History(at int) verdict.History {
-	h := verdict.History{Plan: c.Plan, Records: c.Records, Started: c.Started, InPlace: inPlace(c.past.Scenario)}
+	h := verdict.History{Plan: c.Plan, Records: c.Records, Started: c.Started, InPlace: c.inPlace}
 	if at < c.Cut {
 		e := c.Log.Events[at]
 		h.Records, h.Started = c.Records[:min(e.Acked, uint64(len(c.Records)))], e.Started
 	}
-	if c.erred < at {
-		h.Erred = true
-		h.Doubtful = doubtful(h.Records, c.Log.Events[c.erred])
-	}
+	noteError(&h, c.Log.Events, c.erred, at)
 	if c.serial() {
 		h.Started = uint64(c.Plan.Count) // see run.begun
 	}

@@ -75,9 +75,12 @@ func profileOf(s scenarios.Scenario) promise.Profile {
 	return promise.ProfileOf(string(s.Filesystem.Type), s.Filesystem.Mkfs, s.Filesystem.Mount)
 }
 
-// OpsHistory is History of a workload of ops.
-func (c *PastCall) OpsHistory(at int) promise.History {
-	return opsHistory(c.past.Scenario.OpsPlan(c.past.Document.Seed), c.History(at))
+// Ops are those of a workload of ops; of another there are none.
+func (c *PastCall) Ops() []ops.Op { return c.past.Scenario.Workload.Ops }
+
+// OpsHistory is what History says, of a workload of ops.
+func (c *PastCall) OpsHistory(h verdict.History) promise.History {
+	return opsHistory(c.past.Scenario.OpsPlan(c.past.Document.Seed), h)
 }
 
 // IsOps tells whether the workload is one of ops, which is judged by the whole tree.

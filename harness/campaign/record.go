@@ -79,10 +79,7 @@ func (r *run) record(ctx context.Context, p workload.Plan) (_ *recording, err er
 		return nil, err
 	}
 	if rec.log != nil {
-		if at := firstError(rec.log.Events); at < rec.cut.Position {
-			rec.history.Erred = true
-			rec.history.Doubtful = doubtful(rec.history.Records, rec.log.Events[at])
-		}
+		noteError(&rec.history, rec.log.Events, firstError(rec.log.Events), rec.cut.Position)
 	}
 	return rec, nil
 }

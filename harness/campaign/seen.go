@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"powercut/guest/ledger"
 	"powercut/guest/workload"
 	"powercut/harness/blocklog"
 	"powercut/harness/disk"
@@ -45,10 +44,12 @@ func firstError(events []blocklog.Event) int {
 	return len(events)
 }
 
-// doubtful is how many records came after the drive had its first error in store, which was at
-// that event.
-func doubtful(records []ledger.Record, first blocklog.Event) int {
-	return len(records) - int(min(uint64(len(records)), first.Acked))
+// noteError notes in a history, which ends at a position, that the drive had an error in store:
+// first is what firstError says of the log.
+func noteError(h *verdict.History, events []blocklog.Event, first, at int) {
+	if first < at {
+		h.Erred, h.Doubtful = true, len(h.Records)-int(min(uint64(len(h.Records)), events[first].Acked))
+	}
 }
 
 // RecordsUntilError is how many records the ledger had when the drive first had an

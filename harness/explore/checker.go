@@ -36,7 +36,7 @@ func (c *checker) limit() time.Duration {
 type outcome struct {
 	recovery verdict.Recovery
 	tree     *promise.Found // of a workload of ops, of which there is no file; nil for others
-	treeKey  []byte         // names it
+	treeKey  uint64         // names it
 	exists   bool
 	size     int64 // of the file
 	rounding int64 // see verdict.Survivors
@@ -171,10 +171,7 @@ func (c *checker) recover(ctx context.Context) (*outcome, []uint64, *wire.Watche
 	}
 	told, digests, err := c.guest.Digest(limited, c.subject.Mount, c.subject.Call.Plan, blockSize)
 	if err != nil {
-		if ctx.Err() != nil {
-			return nil, nil, nil, ctx.Err()
-		}
-		v, err := campaign.Explain(limited, console, c.limit(), err)
+		v, err := c.explain(ctx, limited, console, err)
 		return &outcome{recovery: v}, nil, nil, err
 	}
 	o := &outcome{recovery: verdict.Recovery{Class: verdict.Recovered}}
@@ -198,16 +195,21 @@ func (c *checker) inspect(ctx, limited context.Context, console campaign.Console
 	v, found, told, err := campaign.InspectTree(limited, c.guest, c.subject.Mount, console)
 	c.spoke()
 	if err != nil {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		v, err = campaign.Explain(limited, console, c.limit(), err)
+		v, err = c.explain(ctx, limited, console, err)
 	}
 	o := &outcome{recovery: v, times: phasesOf(told)}
 	if v.Class == verdict.Recovered {
 		c.trees.keep(o, &found)
 	}
 	return o, err
+}
+
+// explain is campaign.Explain, of a guest that had until limited; where ctx is done nobody asks.
+func (c *checker) explain(ctx, limited context.Context, console campaign.Console, err error) (verdict.Recovery, error) {
+	if ctx.Err() != nil {
+		return verdict.Recovery{}, ctx.Err()
+	}
+	return campaign.Explain(limited, console, c.limit(), err)
 }
 
 // phasesOf is the time of the guest.

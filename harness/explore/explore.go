@@ -147,7 +147,7 @@ func Explore(ctx context.Context, s *Subject, o Options) (*Report, error) {
 	begun := time.Now()
 	e := &exploration{
 		subject: s, options: o, report: newReport(s, o),
-		index: newIndex(), builder: crash.NewBuilder(s.Base, s.Call.Log), contents: newContents(s.Call.Plan, s.Call.Plan.Count), trees: newTrees(s.Call.OpsHistory(0).Plan.Ops),
+		index: newIndex(), builder: crash.NewBuilder(s.Base, s.Call.Log), contents: newContents(s.Call.Plan, s.Call.Plan.Count), trees: newTrees(s.Call.Ops()),
 		jobs: make(chan job), results: make(chan result),
 		flying: map[uint64][]job{}, resumed: map[uint64]bool{}, verdicts: map[judged]Verdict{}, fresh: map[uint64]bool{},
 	}
@@ -432,9 +432,9 @@ func (e *exploration) decide(j job, o *outcome, how How) error {
 		e.report.States.Pruned++
 	}
 	h := e.subject.Call.History(j.state.Cut)
-	v, err := e.judge(h, j.state.Cut, o)
+	v, err := e.judge(h, o)
 	if err != nil {
-		return err
+		return fmt.Errorf("judge state %q: %w", j.state, err)
 	}
 	if e.options.Each != nil {
 		e.options.Each(j.state, how, v)
@@ -455,8 +455,8 @@ func (e *exploration) decide(j job, o *outcome, how How) error {
 	return nil
 }
 
-// judge holds an outcome against what had been done at a position.
-func (e *exploration) judge(h verdict.History, at int, o *outcome) (Verdict, error) {
+// judge holds an outcome against a history.
+func (e *exploration) judge(h verdict.History, o *outcome) (Verdict, error) {
 	if o.recovery.Class != verdict.Recovered {
 		return Verdict{Recovery: o.recovery}, nil
 	}
@@ -467,7 +467,7 @@ func (e *exploration) judge(h verdict.History, at int, o *outcome) (Verdict, err
 	}
 	if o.tree != nil {
 		var err error
-		if v, err = e.judgeTree(at, o); err != nil {
+		if v, err = e.judgeTree(h, o); err != nil {
 			return v, err
 		}
 	} else {

@@ -24,7 +24,7 @@ func (o *outcome) finish() {
 		b = binary.LittleEndian.AppendUint64(b, uint64(r.Op))
 		b = binary.LittleEndian.AppendUint64(b, r.digest)
 	}
-	b = append(b, o.treeKey...)
+	b = binary.LittleEndian.AppendUint64(b, o.treeKey)
 	o.key = xxhash.Sum64(b)
 }
 

@@ -174,10 +174,8 @@ func newReport(s *Subject, o Options) *Report {
 		Call: string(s.Call.Plan.Call), Tree: s.Call.IsOps(), Seed: o.Seed, Positions: s.Call.Cut + 1,
 		Uncovered: []Uncovered{}, Violations: []Violation{},
 	}
-	if r.Tree {
-		for _, o := range s.Call.OpsHistory(0).Plan.Ops {
-			r.ops = append(r.ops, o.String())
-		}
+	for _, o := range s.Call.Ops() {
+		r.ops = append(r.ops, o.String())
 	}
 	return r
 }
@@ -297,7 +295,12 @@ func (r *Report) Write(w io.Writer) error {
 	if r.Fsck != nil {
 		fmt.Fprintf(&b, "  %s examined %d recovered states, and found %d damaged\n", r.Fsck.Name, r.Fsck.Examined, r.Fsck.Damaged)
 	}
-	r.writeUncovered(&b)
+	if n := len(r.Doubted); n > 0 {
+		fmt.Fprintf(&b, "  %d sync calls succeeded after an error, and no success promises anything then; the first is op %d, %s\n", n, r.Doubted[0], r.ops[r.Doubted[0]-1])
+	}
+	if !r.Tree {
+		r.writeUncovered(&b)
+	}
 	switch {
 	case r.Broken == 0 && decided == 0:
 		b.WriteString("  no state was decided\n")
@@ -321,12 +324,6 @@ const (
 )
 
 func (r *Report) writeUncovered(b *strings.Builder) {
-	if n := len(r.Doubted); n > 0 {
-		fmt.Fprintf(b, "  %d sync calls succeeded after an error, and no success promises anything then; the first is op %d, %s\n", n, r.Doubted[0], r.ops[r.Doubted[0]-1])
-	}
-	if r.Tree {
-		return
-	}
 	if len(r.Uncovered) == 0 {
 		b.WriteString("  by the log alone: the data of each acknowledged op was durable at its ack\n")
 		return

@@ -1,7 +1,6 @@
 package explore
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -26,11 +25,11 @@ import (
 type trees struct {
 	stamps map[int64]bool // time stamps that ops set, in nanoseconds
 	mu     sync.Mutex     // guards known, which a goroutine for each checker uses
-	known  map[string]*promise.Found
+	known  map[uint64]*promise.Found
 }
 
 func newTrees(list []ops.Op) *trees {
-	t := &trees{stamps: map[int64]bool{}, known: map[string]*promise.Found{}}
+	t := &trees{stamps: map[int64]bool{}, known: map[uint64]*promise.Found{}}
 	for _, o := range list {
 		if o.Verb == ops.Utimes {
 			t.stamps[o.Seconds*int64(time.Second)] = true
@@ -47,12 +46,12 @@ func (t *trees) keep(o *outcome, found *promise.Found) {
 	if t.known[key] == nil {
 		t.known[key] = found
 	}
-	o.tree, o.treeKey = t.known[key], []byte(key)
+	o.tree, o.treeKey = t.known[key], key
 }
 
 // key names what was found, as far as a verdict depends on it: not on what mkfs has made, nor
 // on time stamps that no op set, which recovery may set, nor on how often a kernel says a thing.
-func (t *trees) key(found *promise.Found) string {
+func (t *trees) key(found *promise.Found) uint64 {
 	same := promise.Found{Tree: &inspect.Tree{}, Work: found.Work, Kernel: slices.Compact(slices.Sorted(slices.Values(found.Kernel)))}
 	for _, o := range found.Tree.Objects {
 		if inspect.Own(o.Path) {
@@ -70,13 +69,13 @@ func (t *trees) key(found *promise.Found) string {
 	h := xxhash.New()
 	_, _ = h.Write(b)
 	_, _ = h.Write(found.Tree.Data)
-	return string(binary.LittleEndian.AppendUint64(nil, h.Sum64()))
+	return h.Sum64()
 }
 
 // supported fails where an op of the run is not supported: nothing is judged then.
 func (e *exploration) supported() error {
 	c := e.subject.Call
-	r, err := promise.Judge(c.OpsHistory(c.Cut), c.Profile(), promise.Found{Tree: &inspect.Tree{Objects: []inspect.Object{{Path: "."}}}})
+	r, err := promise.Judge(c.OpsHistory(c.History(c.Cut)), c.Profile(), promise.Found{Tree: &inspect.Tree{Objects: []inspect.Object{{Path: "."}}}})
 	e.report.Doubted = r.Doubted
 	if u := r.Unsupported; u != nil {
 		err = fmt.Errorf("explore: nothing of this run is judged: %s", u)
@@ -84,13 +83,10 @@ func (e *exploration) supported() error {
 	return err
 }
 
-// judgeTree holds the tree of an outcome against what the ops before a position promised.
-func (e *exploration) judgeTree(at int, o *outcome) (Verdict, error) {
-	result, err := promise.Judge(e.subject.Call.OpsHistory(at), e.subject.Call.Profile(), *o.tree)
-	if err != nil {
-		return Verdict{}, fmt.Errorf("judge the state of cut %d: %w", at, err)
-	}
-	return Verdict{Recovery: o.recovery, Tree: &result}, nil
+// judgeTree holds the tree of an outcome against a history of ops.
+func (e *exploration) judgeTree(h verdict.History, o *outcome) (Verdict, error) {
+	result, err := promise.Judge(e.subject.Call.OpsHistory(h), e.subject.Call.Profile(), *o.tree)
+	return Verdict{Recovery: o.recovery, Tree: &result}, err
 }
 
 // ofTree fills in what a verdict on the tree of these ops comes to.
